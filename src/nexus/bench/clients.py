@@ -1,0 +1,206 @@
+"""Work that runs in client processes of its own, so that a client's cost is not the broker's.
+
+Messages begin with the time they were sent by the machine's monotonic clock, which processes of
+one machine share.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from nexus.errors import NexusError
+
+STAMP = struct.Struct("<q")
+GO = "go"
+
+
+class BenchFailed(NexusError):
+    """Raised when a measurement could not be completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one producer sends; rate 0 is as fast as it goes."""
+
+    bootstrap: str
+    topic: str
+    messages: int
+    size: int = 200
+    acks: str = "all"
+    compression: str = "none"
+    rate: float = 0.0
+    partitions: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How one producer fared."""
+
+    messages: int
+    failed: int
+    seconds: float
+
+
+def produce(load: Load) -> Sent:
+    """Send the load and wait until all of it is acknowledged."""
+    failed = 0
+
+    def on_delivery(error: KafkaError | None, _: object) -> None:
+        nonlocal failed
+        failed += error is not None
+
+    producer = Producer(
+        {
+            "bootstrap.servers": load.bootstrap,
+            "acks": load.acks,
+            "compression.type": load.compression,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 512 << 10,
+            "delivery.report.only.error": True,
+            "on_delivery": on_delivery,
+            "log_level": 0,
+            **load.options,
+        }
+    )
+    producer.list_topics(load.topic, timeout=10)
+    began = time.perf_counter()
+    send = _send_at_rate if load.rate else _send_flat_out
+    send(producer, load)
+    left = producer.flush(60)
+    return Sent(load.messages - left, failed + left, time.perf_counter() - began)
+
+
+def _send_flat_out(producer: Producer, load: Load) -> None:
+    value = bytes(load.size)
+    topic, send, poll = load.topic, producer.produce, producer.poll
+    for start in range(0, load.messages, 1000):
+        for _ in range(min(1000, load.messages - start)):
+            try:
+                send(topic, value)
+            except BufferError:
+                poll(0.01)
+                send(topic, value)
+        poll(0)
+
+
+def _send_at_rate(producer: Producer, load: Load) -> None:
+    padding = bytes(max(load.size - STAMP.size, 0))
+    began = time.monotonic()
+    for number in range(load.messages):
+        due = began + number / load.rate
+        while (left := due - time.monotonic()) > 0:
+            producer.poll(0)
+            time.sleep(min(left, 0.0005))
+        stamp = STAMP.pack(time.monotonic_ns())
+        producer.produce(load.topic, stamp + padding, partition=_partition(number, load))
+    producer.poll(0)
+
+
+def _partition(number: int, load: Load) -> int:
+    return number % load.partitions if load.partitions else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one consumer is to read: so many messages of these partitions, from the beginning."""
+
+    bootstrap: str
+    topic: str
+    partitions: tuple[int, ...]
+    messages: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """How one consumer fared."""
+
+    messages: int
+    bytes: int
+    seconds: float
+
+
+def consumer_at(read: Read, offset: int) -> Consumer:
+    """A consumer that stands at an offset of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": read.bootstrap,
+            "group.id": "nexus-bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            **read.options,
+        }
+    )
+    consumer.assign([TopicPartition(read.topic, index, offset) for index in read.partitions])
+    return consumer
+
+
+def consume(read: Read) -> Received:
+    """Read the messages as fast as they come; the clock starts at the first one."""
+    consumer = consumer_at(read, 0)
+    messages = size = 0
+    began = first = time.perf_counter()
+    try:
+        while messages < read.messages:
+            batch = consumer.consume(10_000, timeout=1.0)
+            if not messages and batch:
+                first = time.perf_counter()
+            messages += len(batch)
+            size += sum([len(message) for message in batch])
+            if time.perf_counter() - began > 300:
+                raise BenchFailed(f"only {messages} of {read.messages} messages came in 300 s")
+    finally:
+        consumer.close()
+    return Received(messages, size, time.perf_counter() - first)
+
+
+def in_processes(work: Callable[[Any], Any], inputs: list[Any], timeout: float = 600) -> list[Any]:
+    """Run `work` on each input in a process of its own; all begin together."""
+    context = get_context("spawn")
+    pipes, processes = [], []
+    for one in inputs:
+        mine, theirs = context.Pipe()
+        process = context.Process(target=_child, args=(theirs, work, one), daemon=True)
+        process.start()
+        theirs.close()
+        pipes.append(mine)
+        processes.append(process)
+    try:
+        for pipe in pipes:
+            _receive(pipe, timeout)
+        for pipe in pipes:
+            pipe.send(GO)
+        return [_receive(pipe, timeout) for pipe in pipes]
+    finally:
+        for process in processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.terminate()
+
+
+def _child(pipe: Pipe, work: Callable[[Any], Any], one: Any) -> None:
+    pipe.send(None)
+    pipe.recv()
+    try:
+        pipe.send(work(one))
+    except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+        pipe.send(BenchFailed(f"{type(error).__name__}: {error}"))
+
+
+def _receive(pipe: Pipe, timeout: float) -> Any:
+    if not pipe.poll(timeout):
+        raise BenchFailed(f"a client process gave no result within {timeout:.0f} s")
+    result = pipe.recv()
+    if isinstance(result, BenchFailed):
+        raise result
+    return result

@@ -1,0 +1,98 @@
+"""End-to-end latency at a fixed rate: from the send call to the consumer that has the message."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from nexus.bench.clients import STAMP, Load, Read, consumer_at, in_processes, produce
+
+WARM_UP_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySetting:
+    """A rate over several producers and partitions."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    rate: float = 5000
+    seconds: float = 10
+    producers: int = 1
+    size: int = 200
+    acks: str = "all"
+    linger_ms: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Percentiles in milliseconds, over the messages after the warm-up."""
+
+    messages: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+
+
+def measure(setting: LatencySetting) -> Latency:
+    """Run producers and a consumer in their own processes."""
+    seconds = setting.seconds + WARM_UP_SECONDS
+    each = int(setting.rate * seconds / setting.producers)
+    load = Load(
+        bootstrap=setting.bootstrap,
+        topic=setting.topic,
+        messages=each,
+        size=setting.size,
+        acks=setting.acks,
+        rate=setting.rate / setting.producers,
+        partitions=setting.partitions,
+        options={"linger.ms": setting.linger_ms},
+    )
+    read = Read(
+        setting.bootstrap, setting.topic, tuple(range(setting.partitions)), each * setting.producers
+    )
+    results = in_processes(_run, [read, *[load] * setting.producers])
+    return _summary(results[0])
+
+
+def _run(work: Load | Read) -> list[int] | None:
+    if isinstance(work, Read):
+        return _listen(work)
+    time.sleep(1.5)  # the consumer stands at the end before the first message comes
+    produce(work)
+    return None
+
+
+def _listen(read: Read) -> list[int]:
+    """Nanoseconds from send to receipt of each message."""
+    consumer = consumer_at(read, -1)
+    took: list[int] = []
+    began = time.monotonic()
+    quiet_since = threading.TIMEOUT_MAX
+    while len(took) < read.messages and time.monotonic() - began < 300:
+        message = consumer.poll(1.0)
+        now = time.monotonic_ns()
+        if message is None:
+            if took and time.monotonic() - quiet_since > 5:
+                break
+            continue
+        quiet_since = time.monotonic()
+        value = message.value()
+        if message.error() is None and isinstance(value, bytes):
+            took.append(now - STAMP.unpack_from(value)[0])
+    consumer.close()
+    return took
+
+
+def _summary(took: list[int]) -> Latency:
+    warm = len(took) // 6
+    ordered = sorted(took[warm:]) or [0]
+
+    def at(share: float) -> float:
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] / 1e6
+
+    return Latency(len(took) - warm, at(0.5), at(0.95), at(0.99), at(0.999), ordered[-1] / 1e6)

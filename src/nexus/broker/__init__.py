@@ -1,0 +1,1 @@
+"""The server: connections, dispatch, and one handler module for each Kafka API."""

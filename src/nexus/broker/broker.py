@@ -1,0 +1,168 @@
+"""The broker put together: storage, partitions, groups, server, background work.
+
+`start` makes it ready, `stop` ends it cleanly: requests drain, logs are flushed, the data directory
+is marked clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from nexus.broker.connection import Connection
+from nexus.broker.coordination import Coordination
+from nexus.broker.dispatch import Dispatcher
+from nexus.broker.flusher import Flusher
+from nexus.broker.handlers import HANDLERS
+from nexus.broker.maintenance import Maintenance
+from nexus.broker.metrics import BrokerMetrics
+from nexus.broker.partition import Partition
+from nexus.broker.producer_ids import ProducerIds
+from nexus.broker.server import Server, raise_descriptor_limit
+from nexus.broker.side_port import side_port
+from nexus.broker.topics import Topics
+from nexus.log import LogStore, PartitionLog
+from nexus.observe.logs import get_logger
+from nexus.settings import BrokerSettings
+from nexus.wire.apis import APIS
+from nexus.wire.messages.api_versions import ApiVersion
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+DRAIN_SECONDS: Final = 2.0
+WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})
+WORKER_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker as clients are told to reach it."""
+
+    id: int
+    host: str
+    port: int
+
+
+def now_ms() -> int:
+    """Wall-clock milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """One running broker."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self.loop = asyncio.get_running_loop()
+        self.now_ms: Callable[[], int] = now_ms
+        self.metrics = BrokerMetrics()
+        self.is_stopping = False
+        self.long_polls: set[Callable[[], None]] = set()
+        # Reads and recompression answer clients; chores can be slow. Neither holds up the other.
+        self._workers = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="worker")
+        self._chores = ThreadPoolExecutor(1, thread_name_prefix="chores")
+        self.store = LogStore.open(settings.broker.data_dir, now_ms=self.now_ms)
+        self.flusher = Flusher(
+            self.loop,
+            settings.performance.flush_threads,
+            self._on_failed,
+            self.metrics.fsync_seconds.observe,
+        )
+        self.topics = Topics(self.store, settings, self._make_partition, self.metrics.traffic)
+        self.groups = Coordination(self.topics, settings, self.now_ms, self.off_loop)
+        self.producer_ids = ProducerIds(
+            partial(self.in_background, self.store.reserve_producer_ids)
+        )
+        self.maintenance = Maintenance(self)
+        self.dispatcher = Dispatcher(self, HANDLERS)
+        self.server = Server(self, self.dispatcher, settings.performance)
+        self.side_port = side_port(self)
+        self.port = 0
+        self.is_ready = False
+
+    async def start(self) -> None:
+        """Open the logs, make the topics that the settings list, and accept clients."""
+        self._raise_limits()
+        self.topics.load()
+        self.flusher.start()
+        for topic in self.settings.topics:
+            await self.topics.ensure(topic.name, topic.partitions, dict(topic.configs))
+        self.groups.start()
+        self.metrics.watch(self)
+        self.port = self.server.listen(self.settings.broker.host, self.settings.broker.port)
+        await self.side_port.start()
+        self.maintenance.start()
+        self.server.start()
+        self.is_ready = True
+
+    async def stop(self) -> None:
+        """Drain, flush and close; safe to call after a failed start."""
+        self.is_ready = False
+        self.is_stopping = True
+        self.server.stop_accepting()
+        for wake in list(self.long_polls):
+            wake()
+        self.groups.close()
+        await self.dispatcher.drain(DRAIN_SECONDS)
+        await self.server.drain(DRAIN_SECONDS / 2)
+        self.server.close()
+        await self.side_port.stop()
+        await self.maintenance.stop()
+        self.flusher.stop()
+        self.topics.close()
+        self._workers.shutdown(cancel_futures=True)
+        self._chores.shutdown(cancel_futures=True)
+        self.store.close()
+
+    async def off_loop(self, work: Callable[..., T], *args: object) -> T:
+        """Run work that a client waits for on a thread."""
+        return await self.loop.run_in_executor(self._workers, work, *args)
+
+    async def in_background(self, work: Callable[..., T], *args: object) -> T:
+        """Run a chore on the background thread."""
+        return await self.loop.run_in_executor(self._chores, work, *args)
+
+    def node_for(self, connection: Connection) -> Node:
+        """This broker, at an address that works for whoever holds the connection."""
+        own = self.settings.broker
+        host = own.advertised_host or own.host
+        if host in WILDCARDS:
+            host = connection.local_host
+        return Node(own.id, host, own.advertised_port or self.port)
+
+    def api_versions(self) -> list[ApiVersion]:
+        """The APIs that are served."""
+        return [
+            ApiVersion(api_key=key, min_version=api.min_version, max_version=api.max_version)
+            for key, api in sorted(APIS.items())
+        ]
+
+    def described_settings(self) -> Iterator[tuple[str, str]]:
+        """The broker's settings as DescribeConfigs shows them."""
+        for shown in self.settings.shown():
+            yield shown.name, shown.value
+
+    def _make_partition(self, topic: str, index: int, source: PartitionLog) -> Partition:
+        commits = self.settings.storage.fsync == "commit"
+        return Partition(topic, index, source, self.flusher.request if commits else None)
+
+    def _on_failed(self, partition: Partition) -> None:
+        self.metrics.error("storage")
+        self.maintenance.bring_back(partition)
+
+    def _raise_limits(self) -> None:
+        wanted = self.settings.performance.max_connections
+        fewer = raise_descriptor_limit(wanted)
+        if fewer is not None:
+            log.warning(
+                "the system allows fewer connections than asked for; raise `ulimit -n`",
+                asked=wanted,
+                possible=fewer,
+            )

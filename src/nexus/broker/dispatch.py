@@ -1,0 +1,164 @@
+"""From a frame to its handler, and from the handler's answer to the response's bytes.
+
+A handler is a plain function or a coroutine function of (broker, request, body). What it returns
+is encoded in the version that was asked for; an unexpected exception costs its client the
+connection, never the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nexus.broker.connection import Connection, Slot
+from nexus.broker.outbox import Part
+from nexus.observe.logs import get_logger
+from nexus.wire.apis import APIS, Api, ApiKey
+from nexus.wire.codec import decode
+from nexus.wire.errors import ErrorCode, UnsupportedVersion
+from nexus.wire.frames import decode_request_header, encode_response
+from nexus.wire.messages.api_versions import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+log = get_logger(__name__)
+
+
+class _NoResponse:
+    """The answer to a request that wants none (produce with acks=0)."""
+
+
+NO_RESPONSE: Final = _NoResponse()
+
+
+@dataclass(slots=True)
+class Request:
+    """Where a request came from, and in which version it wants its answer."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str
+    connection: Connection
+    arrived_at: float
+
+
+Handler = Callable[["Broker", Request, Any], Any]
+
+
+class Dispatcher:
+    """Serves the requests of all connections."""
+
+    def __init__(self, broker: Broker, handlers: dict[ApiKey, Handler]) -> None:
+        self._broker = broker
+        self._handlers: dict[int, tuple[Api, Handler]] = {
+            key: (APIS[key], handler) for key, handler in handlers.items()
+        }
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        """Decode one request and start to serve it."""
+        arrived_at = perf_counter()
+        header, body_at = decode_request_header(frame)
+        key, version = header.request_api_key, header.request_api_version
+        known = self._handlers.get(key)
+        if known is None or not known[0].min_version <= version <= known[0].max_version:
+            self._refuse_version(connection, key, version, header.correlation_id)
+            return
+        api, handler = known
+        body: Any = decode(api.request, frame, version, body_at)
+        request = Request(
+            api, version, header.correlation_id, header.client_id or "", connection, arrived_at
+        )
+        self._answer(request, handler(self._broker, request, body))
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for the requests that are being served, at most so long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what no response waits for, but a clean stop does."""
+        task = spawn(self._broker.loop, work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _answer(self, request: Request, answer: Any) -> None:
+        if answer is NO_RESPONSE:
+            self._broker.metrics.served(request.api, perf_counter() - request.arrived_at)
+            return
+        slot = request.connection.expect()
+        if isinstance(answer, Awaitable):
+            self._answer_later(request, slot, answer)
+        else:
+            self._send(request, slot, answer)
+
+    def _answer_later(self, request: Request, slot: Slot, answer: Awaitable[Any]) -> None:
+        task = asyncio.ensure_future(answer, loop=self._broker.loop)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Future[Any]) -> None:
+            self._tasks.discard(task)
+            if request.connection.is_closed or task.cancelled():
+                if not task.cancelled():
+                    task.exception()  # seen: the client that would be told is gone
+                return
+            if (error := task.exception()) is not None:
+                self._broke(request, error)
+                return
+            try:
+                self._send(request, slot, task.result())
+            except Exception as fault:  # noqa: BLE001 - a client never takes the process down
+                self._broke(request, fault)
+
+        task.add_done_callback(done)
+
+    def _send(self, request: Request, slot: Slot, response: object) -> None:
+        slot.fill(_encoded(request.api, request.version, request.correlation_id, response))
+        self._broker.metrics.served(request.api, perf_counter() - request.arrived_at)
+
+    def _broke(self, request: Request, error: BaseException) -> None:
+        log.error(
+            "request failed",
+            api=request.api.name,
+            version=request.version,
+            peer=request.connection.peer,
+            error="".join(traceback.format_exception(error)),
+        )
+        self._broker.metrics.error("internal")
+        request.connection.close()
+
+    def _refuse_version(
+        self, connection: Connection, key: int, version: int, correlation_id: int
+    ) -> None:
+        if key != ApiKey.API_VERSIONS:
+            raise UnsupportedVersion(f"version {version} of API {key} is not served")
+        # The one request whose version cannot be known before it is asked: answered in the
+        # oldest form, with the ranges that are served.
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._broker.api_versions()
+        )
+        parts = _encoded(APIS[ApiKey.API_VERSIONS], 0, correlation_id, response)
+        connection.expect().fill(parts)
+
+
+def _encoded(api: Api, version: int, correlation_id: int, response: object) -> list[Part]:
+    # The payloads that handlers put into responses are slices of the log.
+    return cast("list[Part]", encode_response(api, version, correlation_id, response))
+
+
+def spawn(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Start a background task whose failure is logged, not lost."""
+    task = loop.create_task(work)
+    task.add_done_callback(_log_failure)
+    return task
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background task failed", error="".join(traceback.format_exception(error)))

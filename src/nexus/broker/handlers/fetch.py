@@ -1,0 +1,180 @@
+"""Fetch: whole batches from given offsets, as slices of the log's files.
+
+Versions 4 to 12. A fetch that finds less than `min_bytes` waits for more, at most `max_wait_ms`.
+Readers see only what lies below the high watermark. Incremental sessions are not offered: a full
+fetch of many partitions is cheap to decode, and the clients that ask for sessions do without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nexus.broker.dispatch import Request
+from nexus.broker.outbox import SENDFILE_BYTES_MIN
+from nexus.broker.partition import Partition
+from nexus.log import FileSlice
+from nexus.wire.compression import Codec
+from nexus.wire.errors import ErrorCode, ProtocolError, UnsupportedCompressionType
+from nexus.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+ZSTD_SINCE_VERSION: Final = 10
+RESPONSE_BYTES_MAX: Final = 64 << 20
+# Below this much in one response, small slices are read and sent with the rest in one call.
+COPIED_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class Found:
+    """What one look at the log gave."""
+
+    response: FetchResponse
+    slices: list[tuple[PartitionData, FileSlice]]
+    partitions: list[Partition]
+    bytes: int
+    has_error: bool
+
+
+def handle(broker: Broker, request: Request, body: FetchRequest) -> Any:
+    """Answer with what is there, or wait for it."""
+    if body.session_id != 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    found = _look(broker, request, body)
+    if found.bytes >= body.min_bytes or found.has_error or body.max_wait_ms <= 0:
+        return _finish(broker, found)
+    return _LongPoll(broker, request, body, found.partitions).wait()
+
+
+class _LongPoll:
+    """One fetch that waits for data, woken by the partitions it asks for."""
+
+    def __init__(
+        self, broker: Broker, request: Request, body: FetchRequest, partitions: list[Partition]
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._body = body
+        self._partitions = partitions
+        self._woken = asyncio.Event()
+
+    async def wait(self) -> FetchResponse:
+        deadline = self._broker.loop.time() + self._body.max_wait_ms / 1000
+        timer = self._broker.loop.call_at(deadline, self._woken.set)
+        self._watch()
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                found = _look(self._broker, self._request, self._body)
+                is_late = self._broker.loop.time() >= deadline or self._broker.is_stopping
+                if found.bytes >= self._body.min_bytes or found.has_error or is_late:
+                    break
+                if self._request.connection.is_closed:
+                    return FetchResponse()
+        finally:
+            timer.cancel()
+            self._unwatch()
+        answer = _finish(self._broker, found)
+        return answer if isinstance(answer, FetchResponse) else await answer
+
+    def _watch(self) -> None:
+        for partition in self._partitions:
+            partition.watchers.add(self._woken.set)
+        self._broker.long_polls.add(self._woken.set)
+
+    def _unwatch(self) -> None:
+        for partition in self._partitions:
+            partition.watchers.discard(self._woken.set)
+        self._broker.long_polls.discard(self._woken.set)
+
+
+def _look(broker: Broker, request: Request, body: FetchRequest) -> Found:
+    found = Found(FetchResponse(), [], [], 0, has_error=False)
+    room = min(body.max_bytes, RESPONSE_BYTES_MAX)
+    for wanted in body.topics:
+        topic = broker.topics.find(wanted.topic)
+        answers = []
+        for part in wanted.partitions:
+            answer = PartitionData(partition_index=part.partition, records=b"")
+            answers.append(answer)
+            if topic is None or not 0 <= part.partition < len(topic.partitions):
+                _fail(found, answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            partition = topic.partitions[part.partition]
+            found.partitions.append(partition)
+            try:
+                if topic.codec == Codec.ZSTD and request.version < ZSTD_SINCE_VERSION:
+                    raise UnsupportedCompressionType("zstd needs version 10 of Fetch or later")
+                _read(partition, part, answer, room - found.bytes, found)
+            except ProtocolError as error:
+                broker.metrics.error(error.code.name.lower())
+                _fail(found, answer, error.code)
+        found.response.responses.append(
+            FetchableTopicResponse(topic=wanted.topic, partitions=answers)
+        )
+    return found
+
+
+def _fail(found: Found, answer: PartitionData, code: ErrorCode) -> None:
+    answer.error_code = code
+    answer.high_watermark = -1
+    found.has_error = True
+
+
+def _read(
+    partition: Partition, wanted: FetchPartition, answer: PartitionData, room: int, found: Found
+) -> None:
+    partition.check_epoch(wanted.current_leader_epoch)
+    partition.check_online()
+    answer.high_watermark = answer.last_stable_offset = partition.high_watermark
+    answer.log_start_offset = partition.log.start_offset
+    if room <= 0 and found.bytes:
+        return
+    limit = min(wanted.partition_max_bytes, max(room, 0))
+    # The first batch is sent whatever its size: a limit below it must not stop a consumer.
+    piece = partition.log.read(
+        wanted.fetch_offset, limit, partition.high_watermark, at_least_one=found.bytes == 0
+    )
+    if piece is not None and piece.size:
+        answer.records = piece
+        found.slices.append((answer, piece))
+        found.bytes += piece.size
+
+
+def _finish(broker: Broker, found: Found) -> Any:
+    """The response, once what it sends is in memory: at once, or after a thread has read it."""
+    cold = [piece for _, piece in found.slices if not piece.resident()]
+    if cold:
+        return _finish_later(broker, found, cold)
+    _inline_small(found)
+    return found.response
+
+
+async def _finish_later(broker: Broker, found: Found, cold: list[FileSlice]) -> FetchResponse:
+    await broker.off_loop(_warm, cold)
+    _inline_small(found)
+    return found.response
+
+
+def _warm(slices: list[FileSlice]) -> None:
+    """Bring slices into the page cache, so that sending them does not block the event loop."""
+    for piece in slices:
+        piece.warm()
+
+
+def _inline_small(found: Found) -> None:
+    copied = 0
+    for data, piece in found.slices:
+        copied += piece.size
+        if piece.size < SENDFILE_BYTES_MIN and copied <= COPIED_BYTES_MAX:
+            data.records = piece.read()

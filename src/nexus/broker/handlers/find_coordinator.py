@@ -1,0 +1,30 @@
+"""FindCoordinator: which broker answers for a group. Versions 0 to 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nexus.broker.dispatch import Request
+from nexus.wire.errors import ErrorCode
+from nexus.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+GROUP: Final = 0
+
+
+async def handle(
+    broker: Broker, request: Request, body: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Name this broker; a transaction's coordinator does not exist, which ends the asking."""
+    if body.key_type != GROUP:
+        return FindCoordinatorResponse(
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            error_message="transactions are not supported",
+            node_id=-1,
+            port=-1,
+        )
+    await broker.groups.ensure()
+    node = broker.node_for(request.connection)
+    return FindCoordinatorResponse(node_id=node.id, host=node.host, port=node.port)

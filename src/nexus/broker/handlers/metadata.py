@@ -1,0 +1,105 @@
+"""Metadata: brokers, topics and who leads each partition. Versions 0 to 12.
+
+No topic list means all topics (in version 0 an empty one does). A topic that is asked for by name
+and does not exist is made, where both the broker and the client allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from nexus.broker.dispatch import Request
+from nexus.broker.topics import INTERNAL_TOPICS, Topic
+from nexus.wire.errors import ErrorCode, ProtocolError, TopicAlreadyExists
+from nexus.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request, body: MetadataRequest) -> Any:
+    """Describe the cluster; only making a topic has to wait."""
+    wanted = body.topics
+    if wanted is None or (request.version == 0 and not wanted):
+        return _response(broker, request, [_described(broker, topic) for topic in broker.topics])
+    if body.allow_auto_topic_creation and broker.settings.broker.auto_create_topics:
+        missing = [t.name for t in wanted if t.name and _may_be_made(broker, t.name)]
+        if missing:
+            return _make_then_answer(broker, request, wanted, missing)
+    return _response(broker, request, [_lookup(broker, topic) for topic in wanted])
+
+
+def _may_be_made(broker: Broker, name: str) -> bool:
+    return broker.topics.find(name) is None and name not in INTERNAL_TOPICS
+
+
+async def _make_then_answer(
+    broker: Broker, request: Request, wanted: list[MetadataRequestTopic], missing: list[str]
+) -> MetadataResponse:
+    failures: dict[str, ErrorCode] = {}
+    for name in dict.fromkeys(missing):
+        try:
+            await broker.topics.ensure(name, broker.settings.broker.default_partitions, {})
+        except TopicAlreadyExists:
+            continue
+        except ProtocolError as error:
+            failures[name] = error.code
+    answers = [
+        _unknown(topic, failures[topic.name]) if topic.name in failures else _lookup(broker, topic)
+        for topic in wanted
+    ]
+    return _response(broker, request, answers)
+
+
+def _lookup(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    if wanted.name is None:
+        found = broker.topics.by_id(wanted.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        found = broker.topics.find(wanted.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _unknown(wanted, missing) if found is None else _described(broker, found)
+
+
+def _unknown(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=wanted.topic_id)
+
+
+def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    me = [broker.settings.broker.id]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=partition.index,
+                leader_id=me[0],
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=me,
+                isr_nodes=me,
+                offline_replicas=[] if partition.log.failure is None else me,
+            )
+            for partition in topic.partitions
+        ],
+    )
+
+
+def _response(
+    broker: Broker, request: Request, topics: Iterable[MetadataResponseTopic]
+) -> MetadataResponse:
+    node = broker.node_for(request.connection)
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port)],
+        cluster_id=broker.settings.cluster.cluster_id,
+        controller_id=node.id,
+        topics=list(topics),
+    )

@@ -1,0 +1,70 @@
+"""Runs one broker in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Coroutine
+from time import perf_counter
+from typing import Any, Final
+
+import uvloop
+
+from nexus.broker.broker import Broker
+from nexus.observe.logs import configure, get_logger
+from nexus.settings import BrokerSettings
+
+log = get_logger(__name__)
+
+# Few objects live long on the hot path; the default would look for cycles every 700 of them.
+GC_THRESHOLDS: Final = (50_000, 20, 100)
+
+
+def run(settings: BrokerSettings, began_at: float | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit status."""
+    configure(settings.broker.log_level)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(settings, began_at or perf_counter()))
+
+
+async def _serve(settings: BrokerSettings, began_at: float) -> int:
+    broker = Broker(settings)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        broker.loop.add_signal_handler(number, stopping.set)
+    try:
+        await broker.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        _announce(broker, perf_counter() - began_at)
+        await stopping.wait()
+        log.info("stopping")
+    finally:
+        await _finish(broker.stop())
+    return 0
+
+
+async def _finish(stopping: Coroutine[Any, Any, None]) -> None:
+    """Complete a clean stop even when the task that asks for it is cancelled."""
+    await asyncio.shield(asyncio.ensure_future(stopping))
+
+
+def _announce(broker: Broker, seconds: float) -> None:
+    own, port = broker.settings.broker, broker.port
+    partitions = sum(1 for _ in broker.topics.partitions())
+    print(
+        f"broker ready on {own.host}:{port} "
+        f"(http http://{own.http_host}:{broker.side_port.port}, data {own.data_dir}, "
+        f"fsync {broker.settings.storage.fsync}, {len(broker.topics)} topics, "
+        f"{partitions} partitions, {seconds:.2f} s)",
+        flush=True,
+    )
+    if own.open_to_network:
+        log.warning(
+            "the broker can be reached from other machines and asks nobody for a password",
+            host=own.host,
+        )
+    sys.stdout.flush()

@@ -1,0 +1,156 @@
+"""One partition as the broker serves it: its log, its high watermark, and who waits for it.
+
+Consumers read below the high watermark. With `fsync: commit` it is the end of what is flushed,
+otherwise the end of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from nexus.log import Append, PartitionLog
+from nexus.wire.batch import BatchHeader
+from nexus.wire.errors import (
+    ErrorCode,
+    ProtocolError,
+    StorageError,
+    UnknownTopicOrPartition,
+)
+
+Wake = Callable[[], None]
+
+# Solo brokers lead every partition for ever. The cluster gives each leadership its own epoch.
+FIRST_LEADER_EPOCH: Final = 0
+
+
+NO_EPOCH: Final = -1
+
+
+class FencedLeaderEpoch(ProtocolError):
+    """Raised when a client knows only of an older leadership."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
+
+
+class UnknownLeaderEpoch(ProtocolError):
+    """Raised when a client knows of a newer leadership than this broker."""
+
+    code = ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class Partition:
+    """Appends, and tells those who wait how far the log is safe."""
+
+    __slots__ = (
+        "_durable_waiters",
+        "_request_flush",
+        "append_lock",
+        "flush_requested",
+        "high_watermark",
+        "index",
+        "is_retired",
+        "leader_epoch",
+        "log",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        log: PartitionLog,
+        request_flush: Callable[[Partition], None] | None,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = FIRST_LEADER_EPOCH
+        self._request_flush = request_flush
+        self._durable_waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        # Batches that must be rewritten off the loop queue here, so that they keep their order.
+        self.append_lock = asyncio.Lock()
+        self.flush_requested = False
+        self.is_retired = False
+        self.watchers: set[Wake] = set()
+        self.high_watermark = self._safe_end()
+
+    def append(self, batch: memoryview, header: BatchHeader) -> Append:
+        """Append one batch that was checked; it becomes visible when it is safe."""
+        appended = self.log.append(batch, header, self.leader_epoch)
+        if self._request_flush is None:
+            self._advance()
+        else:
+            self._request_flush(self)
+        return appended
+
+    def check_epoch(self, epoch: int) -> None:
+        """Refuse a client whose view of the leadership (-1: none) is older or newer than ours."""
+        if epoch in (NO_EPOCH, self.leader_epoch):
+            return
+        if epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(f"epoch {epoch} is over; {self.leader_epoch} leads now")
+        raise UnknownLeaderEpoch(f"epoch {epoch} is not known here yet")
+
+    def check_online(self) -> None:
+        """Refuse while the disk is failed."""
+        if self.log.failure is not None:
+            raise self.log.failure
+
+    def when_safe(self, end_offset: int) -> asyncio.Future[None] | None:
+        """A future for the moment the high watermark reaches `end_offset`; None if it has."""
+        if self.high_watermark >= end_offset:
+            return None
+        future = asyncio.get_running_loop().create_future()
+        self._durable_waiters.append((end_offset, future))
+        return future
+
+    def on_flushed(self) -> None:
+        """The log was flushed: let waiters and readers go on."""
+        self._advance()
+
+    def on_failed(self, error: StorageError) -> None:
+        """The disk failed: nobody who waits gets an acknowledgement."""
+        self._fail_waiters(error)
+        self.wake()
+
+    def retire(self) -> None:
+        """The topic is deleted: whoever waits here is told so."""
+        self.is_retired = True
+        self._fail_waiters(UnknownTopicOrPartition(f"topic {self.topic} was deleted"))
+        self.wake()
+
+    def on_reopened(self) -> None:
+        """The log is back, cut to what was flushed."""
+        self.high_watermark = self._safe_end()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those who watch look again."""
+        for watcher in list(self.watchers):
+            watcher()
+
+    def _fail_waiters(self, error: ProtocolError) -> None:
+        waiters, self._durable_waiters = self._durable_waiters, deque()
+        for _, future in waiters:
+            if not future.done():
+                future.set_exception(error)
+
+    def _safe_end(self) -> int:
+        return self.log.end_offset if self._request_flush is None else self.log.flushed_offset
+
+    def _advance(self) -> None:
+        end = self._safe_end()
+        if end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        waiters = self._durable_waiters
+        while waiters and waiters[0][0] <= end:
+            future = waiters.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+        if self.watchers:
+            self.wake()

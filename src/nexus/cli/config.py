@@ -1,0 +1,45 @@
+"""`nexus config show`: every setting of the broker, its value, and where the value came from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus.cli.flags import ConfigFile, SetOption, broker_flags
+from nexus.cli.output import JsonFlag, print_json, print_table
+from nexus.settings import load_broker_settings
+
+app = typer.Typer(add_completion=False, help="What the settings are and where they come from.")
+
+
+@app.callback()
+def _group() -> None:
+    """What the settings are and where they come from."""
+
+
+@app.command()
+def show(
+    *,
+    config: ConfigFile = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="As for broker.")] = None,
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="As for broker.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="As for broker.")] = None,
+    fsync: Annotated[str | None, typer.Option(metavar="MODE", help="As for broker.")] = None,
+    set_: SetOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Print every setting as the broker would see it, and whether flag, environment, file or
+    default decided.
+
+    \b
+    Examples:
+      nexus config show
+      nexus config show --config nexus.yaml --json
+      NEXUS_STORAGE_FSYNC=never nexus config show
+    """
+    flags = broker_flags(listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_)
+    settings = load_broker_settings(config, flags=flags)
+    if json:
+        print_json({s.name: {"value": s.value, "source": s.source} for s in settings.shown()})
+    else:
+        print_table(("setting", "value", "source"), settings.shown())

@@ -1,0 +1,465 @@
+"""One partition's log: appends batches, finds them again, and says how much of it is on disk.
+
+`append`, `read` and what they call run on one thread and never wait for the disk to sync; all else
+runs beside them on others. Readers take the tuple of segments as it is; who changes it, or the
+end of the log, holds the lock, and who waits for the disk holds the flush lock before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Final
+
+from nexus.log import compaction, reading, retention
+from nexus.log.compaction import CompactionResult
+from nexus.log.config import RELATIVE_OFFSET_MAX, SEGMENT_BYTES_MAX, LogConfig
+from nexus.log.epochs import LeaderEpochs
+from nexus.log.files import FileSlice, sync_directory
+from nexus.log.layout import UNCHECKED_FILE, remove_offset, write_offset
+from nexus.log.producers import Producers, Snapshot
+from nexus.log.recovery import Recovered, Request, recover
+from nexus.log.segment import Segment
+from nexus.log.snapshots import remove_snapshots, write_snapshot
+from nexus.log.swap import cleaned_to
+from nexus.log.verify import Corruption, verify_segments
+from nexus.wire.batch import BatchHeader, iter_headers, stamp, stamp_append_time, validate
+from nexus.wire.errors import InvalidTimestamp, MessageTooLarge, OffsetOutOfRange, StorageError
+
+_log: Final = logging.getLogger(__name__)
+
+NO_TIME: Final = -1
+# How much log may pass until what a crash would have to make up for is synced once more.
+_SYNC_EVERY_BYTES: Final = 64 << 20
+
+
+@dataclass(slots=True)
+class Append:
+    """Where a batch went; for a duplicate, where it went the first time."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = NO_TIME
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """The log of one partition, or the error that keeps it offline."""
+
+    def __init__(self, directory: Path, config: LogConfig, now_ms: Callable[[], int]) -> None:
+        self.directory = directory
+        self.config = config
+        self.failure: StorageError | None = None
+        self.start_offset = 0
+        self.end_offset = 0
+        self.flushed_offset = 0
+        self.damage: list[Corruption] = []
+        self.leader_epochs = LeaderEpochs(directory)
+        self.producers = Producers()
+        self.segments: tuple[Segment, ...] = ()
+        self.lock = Lock()
+        self.flush_lock = RLock()
+        self._now_ms = now_ms
+        # What to sync beside the last segment.
+        self._sealed: list[Segment] = []
+        self._sealed_indexes: list[Segment] = []
+        self._names_changed = False
+        self._sync_failed = False
+        self._snapshot_offset = -1
+        self._durable_snapshot_offset = -1
+        self._bytes_since_durable = 0
+        self._unchecked = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        recovery_point: int | None,
+        clean: bool,
+        now_ms: Callable[[], int],
+    ) -> PartitionLog:
+        """Open or create the log in a directory; raises StorageError where the disk fails."""
+        log = cls(directory, config, now_ms)
+        try:
+            if not directory.is_dir():
+                directory.mkdir(parents=True)
+                sync_directory(directory.parent)
+            log._take(recover(Request(directory, config, recovery_point, clean, now_ms)))
+        except OSError as error:
+            raise log._fail("opening it", error) from error
+        return log
+
+    @classmethod
+    def offline(
+        cls, directory: Path, config: LogConfig, failure: StorageError, now_ms: Callable[[], int]
+    ) -> PartitionLog:
+        """A log that could not be opened; `reopen` tries again."""
+        log = cls(directory, config, now_ms)
+        log.failure = failure
+        return log
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, without their indexes."""
+        return sum(segment.size for segment in self.segments)
+
+    def set_config(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        self.config = config
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({str(self.directory)!r}, {self.start_offset}..{self.end_offset})"
+
+    # Appending --------------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> Append:
+        """Append a batch that passed `check_from_client`, giving it its offsets in place.
+
+        Raises MessageTooLarge, InvalidTimestamp, OutOfOrderSequence, InvalidProducerEpoch; and
+        StorageError where the disk fails, which takes the log offline.
+        """
+        config = self.config
+        now = self._now_ms()
+        if len(batch) > config.max_message_bytes:
+            raise MessageTooLarge(f"a batch of {len(batch)} bytes, {config.max_message_bytes} at most")
+        max_timestamp = header.max_timestamp
+        append_time = NO_TIME
+        if config.log_append_time:
+            append_time = max_timestamp = now
+        elif max_timestamp > now + config.timestamp_after_max_ms:
+            raise InvalidTimestamp(f"a batch has time {max_timestamp}, it is {now}")
+        if self.failure is not None:
+            raise StorageError(str(self.failure))
+        with self.lock:
+            idempotent = header.producer_id >= 0
+            if idempotent and (seen := self.producers.check(header)) is not None:
+                return Append(seen.base_offset, seen.last_offset, duplicate=True)
+            base_offset = self.end_offset
+            last_offset = base_offset + header.last_offset_delta
+            if append_time != NO_TIME:
+                stamp_append_time(batch, now)
+            stamp(batch, base_offset, leader_epoch)
+            self._write(batch, base_offset, last_offset + 1, max_timestamp, leader_epoch, now)
+            if idempotent:
+                self.producers.update(header, base_offset, now)
+        return Append(base_offset, last_offset, append_time)
+
+    def append_replicated(self, batches: memoryview) -> None:
+        """Append batches as another broker's log has them, offsets and epochs included."""
+        now = self._now_ms()
+        if self.failure is not None:
+            raise StorageError(str(self.failure))
+        for at, header in iter_headers(batches):
+            batch = batches[at : at + header.size]
+            validate(batch, header, compacted=True)
+            with self.lock:
+                if header.base_offset < self.end_offset:
+                    raise OffsetOutOfRange(f"{header.base_offset} lies before {self.end_offset}")
+                if header.base_offset > self.end_offset:
+                    self._skip_to(header.base_offset)
+                self._write(
+                    batch,
+                    header.base_offset,
+                    header.next_offset,
+                    header.max_timestamp,
+                    header.leader_epoch,
+                    now,
+                )
+                self.producers.replay(header, now)
+
+    def _skip_to(self, offset: int) -> None:
+        """Leave out offsets that the other log does not have."""
+        if self.size_bytes == 0:
+            self.start_offset = offset
+        self.segments[-1].marks.clear()
+
+    def _write(
+        self,
+        batch: memoryview,
+        base_offset: int,
+        next_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        now: int,
+    ) -> None:
+        segment = self.segments[-1]
+        try:
+            if segment.size == 0:
+                segment.created_ms = now
+            elif self._roll_due(segment, len(batch), next_offset, now):
+                segment = self._roll(base_offset, now)
+            segment.append(batch, base_offset, max_timestamp)
+        except OSError as error:
+            raise self._fail("writing", error) from error
+        if leader_epoch > self.leader_epochs.latest:
+            self.leader_epochs.note(leader_epoch, base_offset)
+        self.end_offset = next_offset
+
+    def _roll_due(self, segment: Segment, size: int, next_offset: int, now: int) -> bool:
+        config = self.config
+        return (
+            segment.size + size > config.segment_bytes
+            or segment.size + size > SEGMENT_BYTES_MAX
+            or next_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or segment.times.count * 12 >= config.index_bytes_max
+            or now - segment.created_ms >= config.segment_ms
+        )
+
+    def _roll(self, base_offset: int, now: int) -> Segment:
+        """Begin a new segment; the lock is held."""
+        old = self.segments[-1]
+        new = Segment.create(str(self.directory), base_offset, self.config)
+        new.created_ms = now
+        old.seal(base_offset)
+        self._bytes_since_durable += old.size
+        self._sealed.append(old)
+        self._sealed_indexes.append(old)
+        self._names_changed = True
+        self.segments = (*self.segments, new)
+        old.marks = new.marks.__class__()
+        return new
+
+    def roll(self) -> None:
+        """Begin a new segment, unless the last one is empty."""
+        with self.lock:
+            if self.failure is None and self.segments[-1].size:
+                try:
+                    self._roll(self.end_offset, self._now_ms())
+                except OSError as error:
+                    raise self._fail("writing", error) from error
+
+    def _fail(self, doing: str, error: OSError) -> StorageError:
+        """Take the log offline: nothing is tried again on the same files."""
+        what = f"{self.directory}: {doing} failed: {error.strerror or error}"
+        _log.error("a partition goes offline: %s", what)
+        self.failure = StorageError(what)
+        return self.failure
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, upto: int, at_least_one: bool = True
+    ) -> FileSlice | None:
+        """Whole batches from the one that holds `offset` on, none at `upto` or beyond.
+
+        At most `max_bytes`, or one batch if `at_least_one`; None where there is nothing. Raises
+        OffsetOutOfRange, and CorruptMessage where the file is damaged.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"{offset} is not in {self.start_offset}..{self.end_offset}")
+        limit = min(upto, self.end_offset)
+        if offset >= limit:
+            return None
+        return reading.read(self, offset, max_bytes, limit, at_least_one)
+
+    def offset_for_time(self, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
+        """Offset and time of the first record at or after a time, among those before `upto`."""
+        return reading.offset_for_time(self, timestamp_ms, upto)
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """Offset and time of the latest record."""
+        latest = max((segment.max_timestamp for segment in self.segments), default=NO_TIME)
+        return self.offset_for_time(latest, self.end_offset) if latest >= 0 else None
+
+    def end_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The last epoch at or below one, and where it ends; (-1, -1) if that is unknown."""
+        return self.leader_epochs.end_for(epoch, self.end_offset)
+
+    def verify(self) -> Iterator[Corruption]:
+        """Check every batch there is now, and report what is damaged."""
+        end = self.end_offset
+        segments = self.segments
+        sizes = [segment.size for segment in segments]
+        if not segments:
+            return
+        del end
+        gaps_below = self.end_offset if self.config.compact else cleaned_to(self.directory)
+        pairs = zip(segments, sizes, strict=True)
+        yield from verify_segments(pairs, segments[0].base_offset, gaps_below)
+
+    # Durability -------------------------------------------------------------------------------
+
+    def flush(self) -> int:
+        """Sync what was appended before the call; returns the offset up to which all is on disk."""
+        with self.flush_lock:
+            self._raise_failure()
+            # The end first: whatever lies before it is in the segments that are taken next.
+            end = self.end_offset
+            with self.lock:
+                sealed, self._sealed = self._sealed, []
+                names_changed, self._names_changed = self._names_changed, False
+                last = self.segments[-1]
+            if end == self.flushed_offset and not sealed and not names_changed:
+                return end
+            try:
+                self.leader_epochs.save()
+                for segment in sealed:
+                    segment.sync()
+                last.sync()
+                if names_changed:
+                    sync_directory(self.directory)
+            except OSError as error:
+                self._sync_failed = True
+                raise self._fail("syncing", error) from error
+            self.flushed_offset = end
+            return end
+
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            raise StorageError(str(self.failure))
+
+    def checkpoint(self) -> int:
+        """Bound what a crash would cost; returns the new recovery point. Raises StorageError."""
+        with self.flush_lock:
+            point = self.flush()
+            with self.lock:
+                sealed, self._sealed_indexes = self._sealed_indexes, []
+                self.producers.expire(self._now_ms() - self.config.producer_expiry_ms)
+            try:
+                self._sync_indexes(sealed)
+                if point != self._snapshot_offset:
+                    self._snapshot(point)
+            except OSError as error:
+                # These can be made up for: the log itself is sound, and fails on its own account.
+                _log.warning("%s: cannot write a checkpoint: %s", self.directory, error)
+            return point
+
+    def checkpointed(self) -> None:
+        """The recovery point that `checkpoint` returned is on disk."""
+        if self._unchecked:
+            self._unchecked = False
+            remove_offset(self.directory, UNCHECKED_FILE)
+
+    def _sync_indexes(self, sealed: list[Segment]) -> None:
+        for segment in sealed:
+            segment.sync_indexes()
+        last = self.segments[-1]
+        if last.size - last.indexes_synced_at > _SYNC_EVERY_BYTES:
+            last.sync_indexes()
+
+    def _snapshot(self, offset: int, *, closing: bool = False) -> None:
+        """Write the producers' state, durably once in a while: a power cut then costs a walk."""
+        last = self.segments[-1]
+        behind = self._bytes_since_durable + last.size
+        durable = closing or self._durable_snapshot_offset < 0 or behind > _SYNC_EVERY_BYTES
+        states = self.producers.below(offset)
+        closed_size = last.size if closing else -1
+        snapshot = Snapshot(offset, states, last.base_offset, last.created_ms, closed_size)
+        write_snapshot(self.directory, snapshot, durable=durable)
+        self._snapshot_offset = offset
+        if durable:
+            self._durable_snapshot_offset = offset
+            self._bytes_since_durable = -last.size
+        remove_snapshots(self.directory, keep={offset, self._durable_snapshot_offset})
+
+    def reopen(self) -> None:
+        """Try to come back after a failure, with what is on disk; raises StorageError."""
+        with self.flush_lock:
+            if self.failure is None:
+                return
+            try:
+                with self.lock:
+                    self._reload(self._safe_end() if self.segments else None)
+            except OSError as error:
+                raise self._fail("reopening it", error) from error
+            self.failure = None
+            self._sync_failed = False
+            # A file that failed once is not written to again.
+            self.roll()
+            self.flush()
+
+    def _safe_end(self) -> int:
+        """How much can be kept: all that is whole if no sync failed, else what was synced."""
+        if self._sync_failed:
+            return self.flushed_offset
+        try:
+            for segment in (*self._sealed, self.segments[-1]):
+                segment.sync()
+        except OSError as error:
+            _log.error("%s: what was not synced is lost: %s", self.directory, error)
+            self._sync_failed = True
+            return self.flushed_offset
+        return self.end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log before the batch that reaches an offset; for what other brokers replaced."""
+        with self.flush_lock:
+            self._raise_failure()
+            if offset >= self.end_offset:
+                return
+            try:
+                # A recovery point may lie beyond: what comes after the cut was never checked.
+                write_offset(self.directory, UNCHECKED_FILE, offset)
+                with self.lock:
+                    self._reload(offset)
+                    self._unchecked = True
+            except OSError as error:
+                raise self._fail("cutting it", error) from error
+
+    def _reload(self, limit: int | None) -> None:
+        """Let go of all files and recover, up to an offset; the lock is held."""
+        for segment in self.segments:
+            segment.close()
+        flushed = self.flushed_offset if limit is not None else None
+        checked_to = None if limit is None or flushed is None else min(flushed, limit)
+        request = Request(self.directory, self.config, checked_to, False, self._now_ms, limit)
+        self._take(recover(request))
+
+    def _take(self, found: Recovered) -> None:
+        self.leader_epochs = found.epochs
+        self.leader_epochs.cut_start(found.start_offset)
+        self.producers = found.producers
+        self.start_offset = found.start_offset
+        self.segments = tuple(found.segments)
+        self.end_offset = self.flushed_offset = found.end_offset
+        self.damage = found.damage
+        self._sealed = []
+        self._sealed_indexes = []
+        self._names_changed = found.new_names
+        self._snapshot_offset = found.snapshot_offset
+        self._unchecked = os.path.exists(self.directory / UNCHECKED_FILE)
+
+    # Making room ------------------------------------------------------------------------------
+
+    def retain(self, now_ms: int) -> int:
+        """Delete the segments that are too old or too many; returns the bytes freed."""
+        return retention.retain(self, now_ms)
+
+    def delete_before(self, offset: int) -> int:
+        """Begin the log at an offset, for good; returns where it begins now."""
+        return retention.delete_before(self, offset)
+
+    def compact(self, now_ms: int) -> CompactionResult:
+        """Keep the last record of each key in the segments that are no longer written to."""
+        return compaction.compact(self, now_ms)
+
+    def close(self) -> None:
+        """Sync everything and note the end, so that the next start reads no data."""
+        with self.flush_lock:
+            if self.failure is None and self.segments:
+                self._close_cleanly()
+            self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
+            self.abandon()
+
+    def _close_cleanly(self) -> None:
+        end = self.flush()
+        last = self.segments[-1]
+        try:
+            last.seal(end)
+            for segment in (*self._sealed_indexes, last):
+                segment.sync_indexes()
+            self._snapshot(end, closing=True)
+        except OSError as error:
+            raise self._fail("closing it", error) from error
+
+    def abandon(self) -> None:
+        """Let go of all files as they are."""
+        self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
+        for segment in self.segments:
+            segment.close()

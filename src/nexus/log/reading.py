@@ -1,0 +1,169 @@
+"""Finding batches in a log: by offset for consumers, by time for those who seek.
+
+What was appended lately is found in memory; everything else by the index and a short walk.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from nexus.log.files import FileSlice, read_at
+from nexus.log.scan import headers
+from nexus.log.segment import IndexMismatch, Segment
+from nexus.wire.batch import BatchHeader
+from nexus.wire.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
+from nexus.wire.records import iter_records
+
+_log: Final = logging.getLogger(__name__)
+_DECOMPRESSED_MAX: Final = 64 << 20
+_TRIES: Final = 3
+
+T = TypeVar("T")
+
+
+class Readable(Protocol):
+    """What reading needs of a log."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+
+
+def read(
+    log: Readable, offset: int, max_bytes: int, limit: int, at_least_one: bool
+) -> FileSlice | None:
+    """Whole batches from one that reaches `offset`, all before `limit`, as `PartitionLog.read`."""
+    last = log.segments[-1]
+    if offset >= last.base_offset:
+        at = bisect_right(last.marks.offsets, offset) - 1
+        if at >= 0:
+            return _read_latest(log, last, at, max_bytes, limit, at_least_one)
+    return _healing(log, lambda: _read_indexed(log, offset, max_bytes, limit, at_least_one))
+
+
+def _read_latest(
+    log: Readable, segment: Segment, at: int, max_bytes: int, limit: int, at_least_one: bool
+) -> FileSlice | None:
+    """Read from the batch with a number among the latest, without touching the disk."""
+    marks = segment.marks
+    positions = marks.positions
+    start = positions[at]
+    if limit >= log.end_offset:
+        stop = segment.size
+    else:
+        stop = positions[bisect_right(marks.offsets, limit) - 1]
+    if stop - start > max_bytes:
+        stop = positions[bisect_right(positions, start + max_bytes) - 1]
+        if stop == start and at_least_one:
+            stop = positions[at + 1] if at + 1 < len(positions) else segment.size
+    return FileSlice(segment.file, start, stop - start) if stop > start else None
+
+
+def _read_indexed(
+    log: Readable, offset: int, max_bytes: int, limit: int, at_least_one: bool
+) -> FileSlice | None:
+    segments = log.segments
+    end_offset = log.end_offset
+    first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+    for number in range(first, len(segments)):
+        segment = segments[number]
+        if segment.base_offset >= limit:
+            return None
+        more = number + 1 < len(segments)
+        segment_end = segments[number + 1].base_offset if more else end_offset
+        stop = segment.size if limit >= segment_end else segment.position_below(limit)
+        found = segment.batch_at(offset, stop)
+        if found is not None:
+            return _cut_to(segment, found, stop, max_bytes, at_least_one)
+    return None
+
+
+def _cut_to(
+    segment: Segment, found: tuple[int, BatchHeader], stop: int, max_bytes: int, at_least_one: bool
+) -> FileSlice | None:
+    start, header = found
+    if stop - start > max_bytes:
+        if header.size > max_bytes:
+            stop = start + header.size if at_least_one else start
+        else:
+            stop = segment.boundary_at_most(start + header.size, start + max_bytes)
+    return FileSlice(segment.file, start, stop - start) if stop > start else None
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _healing(log: Readable, work: Callable[[], T]) -> T:
+    """Do something that looks things up; mend an index or look anew if a segment is gone."""
+    for _ in range(_TRIES):
+        try:
+            return work()
+        except IndexMismatch as mismatch:
+            _mend(log, mismatch)
+        except FileNotFoundError:
+            continue
+    raise OffsetOutOfRange(f"the offset is no longer there, the log begins at {log.start_offset}")
+
+
+def _mend(log: Readable, mismatch: IndexMismatch) -> None:
+    for segment in log.segments:
+        if segment.offsets.path == str(mismatch):
+            _log.warning("%s does not fit its log and is made anew", mismatch)
+            segment.rebuild_indexes()
+
+
+# By time ------------------------------------------------------------------------------------
+
+
+def offset_for_time(log: Readable, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
+    """Offset and time of the first record at or after a time, among those before `upto`."""
+    return _healing(log, lambda: _offset_for_time(log, timestamp_ms, upto))
+
+
+def _offset_for_time(log: Readable, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
+    for segment in log.segments:
+        if segment.base_offset >= upto:
+            return None
+        if segment.max_timestamp < timestamp_ms or not segment.size:
+            continue
+        found = _in_segment(segment, timestamp_ms, log.start_offset, upto)
+        if found is not None:
+            return found
+    return None
+
+
+def _in_segment(segment: Segment, wanted: int, start: int, upto: int) -> tuple[int, int] | None:
+    relative = max(segment.times.floor(wanted), start - segment.base_offset)
+    position = segment.offsets.floor(relative)[1]
+    fd = segment.file.fd
+    for at, header in headers(fd, position, segment.size):
+        if header.base_offset >= upto:
+            return None
+        if header.max_timestamp < wanted or header.last_offset < start:
+            continue
+        found = _in_batch(read_at(fd, header.size, at), header, wanted, start, upto)
+        if found is not None:
+            return found
+    return None
+
+
+def _in_batch(
+    batch: bytes, header: BatchHeader, wanted: int, start: int, upto: int
+) -> tuple[int, int] | None:
+    try:
+        for record in iter_records(memoryview(batch), _DECOMPRESSED_MAX):
+            if record.timestamp >= wanted and start <= record.offset < upto:
+                return record.offset, record.timestamp
+    except CorruptMessage:
+        raise
+    except ProtocolError:
+        # Records that cannot be looked into, whatever they unpack to: the batch is the answer.
+        return max(header.base_offset, start), header.max_timestamp
+    return None

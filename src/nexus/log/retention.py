@@ -1,0 +1,97 @@
+"""Deletes old segments: by age, by size, or because an operator asked for it.
+
+The new start of the log counts before a file goes, so nobody is sent to one that is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nexus.log.config import FOREVER
+from nexus.log.layout import START_FILE, write_offset
+from nexus.log.segment import Segment
+from nexus.wire.errors import OffsetOutOfRange, StorageError
+
+if TYPE_CHECKING:
+    from nexus.log.partition_log import PartitionLog
+
+
+def retain(log: PartitionLog, now_ms: int) -> int:
+    """Delete the segments that are too old or too many; returns the bytes freed."""
+    if not log.config.delete or log.failure is not None:
+        return 0
+    last = log.segments[-1]
+    if last.size and _expired(log, last, now_ms) and log.flushed_offset == log.end_offset:
+        log.roll()
+        log.flush()
+    return _drop_first(log, _count_expired(log, now_ms) or _count_excess(log))
+
+
+def _expired(log: PartitionLog, segment: Segment, now_ms: int) -> bool:
+    if log.config.retention_ms == FOREVER:
+        return False
+    latest = segment.max_timestamp
+    if latest < 0:
+        latest = int(os.stat(segment.path).st_mtime * 1000)
+    return latest < now_ms - log.config.retention_ms
+
+
+def _count_expired(log: PartitionLog, now_ms: int) -> int:
+    """How many segments from the first on are too old, and wholly on disk."""
+    count = 0
+    segments = log.segments
+    for segment, following in zip(segments, segments[1:], strict=False):
+        if following.base_offset > log.flushed_offset or not _expired(log, segment, now_ms):
+            break
+        count += 1
+    return count
+
+
+def _count_excess(log: PartitionLog) -> int:
+    """How many segments from the first on the log can lose and still have its share of bytes."""
+    if log.config.retention_bytes == FOREVER:
+        return 0
+    excess = log.size_bytes - log.config.retention_bytes
+    count = 0
+    segments = log.segments
+    for segment, following in zip(segments, segments[1:], strict=False):
+        excess -= segment.size
+        if excess < 0 or following.base_offset > log.flushed_offset:
+            break
+        count += 1
+    return count
+
+
+def delete_before(log: PartitionLog, offset: int) -> int:
+    """Begin the log at an offset, for good; returns where it begins now."""
+    if not 0 <= offset <= log.flushed_offset:
+        raise OffsetOutOfRange(f"{offset} is not in {log.start_offset}..{log.flushed_offset}")
+    with log.flush_lock:
+        if offset <= log.start_offset:
+            return log.start_offset
+        try:
+            write_offset(log.directory, START_FILE, offset)
+        except OSError as error:
+            raise StorageError(f"{log.directory}: {error.strerror}") from error
+        log.start_offset = offset
+        log.leader_epochs.cut_start(offset)
+        segments = log.segments
+        covered = [following.base_offset <= offset for following in segments[1:]]
+        _drop_first(log, sum(covered))
+    return log.start_offset
+
+
+def _drop_first(log: PartitionLog, count: int) -> int:
+    """Delete segments from the start of the log; returns the bytes freed."""
+    if not count:
+        return 0
+    with log.lock:
+        dropped, kept = log.segments[:count], log.segments[count:]
+        log.start_offset = max(log.start_offset, kept[0].base_offset)
+        log.segments = kept
+    log.leader_epochs.cut_start(log.start_offset)
+    # From the first on: what a crash leaves is still without a hole.
+    for segment in dropped:
+        segment.remove()
+    return sum(segment.size for segment in dropped)

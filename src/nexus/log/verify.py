@@ -1,0 +1,80 @@
+"""Finds damage: every batch of a log against its checksum, its neighbours and its place.
+
+Offsets and epochs are not covered by a batch's checksum; that they follow from one batch to the
+next is what shows damage to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nexus.log.scan import batches
+from nexus.log.segment import Segment
+from nexus.wire.batch import BatchHeader, validate
+from nexus.wire.errors import CorruptMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """Damage in a log: the file, the position in it, the offset that is affected, and what."""
+
+    file: str
+    position: int
+    offset: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file} at {self.position} (offset {self.offset}): {self.what}"
+
+
+@dataclass(slots=True)
+class Chain:
+    """What the next batch has to follow; where `gaps`, offsets may be left out."""
+
+    expected: int
+    gaps: bool
+    epoch: int = -1
+
+    def fault(self, header: BatchHeader, batch: memoryview | None) -> str | None:
+        """What is wrong with the next batch (its bytes are checked too, if given), or None."""
+        base = header.base_offset
+        if base != self.expected and (base < self.expected or not self.gaps):
+            return f"offset {base} where {self.expected} should be"
+        if header.leader_epoch < self.epoch:
+            return f"leader epoch {header.leader_epoch} after {self.epoch}"
+        if batch is not None:
+            try:
+                validate(batch, header, compacted=self.gaps)
+            except CorruptMessage as error:
+                return str(error)
+        self.expected = header.next_offset
+        self.epoch = header.leader_epoch
+        return None
+
+
+def verify_segments(
+    segments: Iterable[tuple[Segment, int]], start: int, gaps_below: int
+) -> Iterator[Corruption]:
+    """Everything that is wrong in some segments, each of them given with its size."""
+    chain = Chain(start, gaps=False)
+    for segment, size in segments:
+        chain.gaps = segment.base_offset < gaps_below
+        if segment.base_offset > chain.expected and not chain.gaps:
+            what = f"offsets {chain.expected} to {segment.base_offset - 1} are missing"
+            yield Corruption(segment.path, 0, chain.expected, what)
+        chain.expected = max(segment.base_offset, chain.expected)
+        yield from _verify_segment(segment, size, chain)
+
+
+def _verify_segment(segment: Segment, size: int, chain: Chain) -> Iterator[Corruption]:
+    at = 0
+    for position, header, batch in batches(segment.file.fd, 0, size):
+        fault = chain.fault(header, batch)
+        if fault is not None:
+            yield Corruption(segment.path, position, chain.expected, fault)
+            # Go on as if the batch were in its place: one fault, one report.
+            chain.expected += header.last_offset_delta + 1
+        at = position + header.size
+    if at < size:
+        yield Corruption(segment.path, at, chain.expected, "what follows is not a whole batch")

@@ -1,0 +1,1 @@
+"""What a running part tells its operator: metrics, logs, health, and the port to ask for them."""

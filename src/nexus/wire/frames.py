@@ -1,0 +1,64 @@
+"""Requests' headers in, whole response frames out.
+
+Which header version a message has follows from its API; nobody else needs to know.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from nexus.wire.apis import APIS, Api, ApiKey
+from nexus.wire.codec import Payload, Splits, decode_prefix, encode_into
+from nexus.wire.errors import MalformedMessage
+from nexus.wire.messages.headers import RequestHeader
+
+_FIXED = Struct(">hhi")
+_LENGTH_AND_CORRELATION = Struct(">ii")
+
+
+def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
+    """Return a request's header, and where its body begins.
+
+    Of an API that is not served, only the part that all headers share is read.
+    """
+    if len(view) < _FIXED.size:
+        raise MalformedMessage(f"a request of {len(view)} bytes has no header")
+    key, version, correlation_id = _FIXED.unpack_from(view)
+    api = APIS.get(key)
+    if api is None:
+        header = RequestHeader(
+            request_api_key=key, request_api_version=version, correlation_id=correlation_id
+        )
+        return header, _FIXED.size
+    return decode_prefix(RequestHeader, view, 2 if version >= api.flexible_from else 1)
+
+
+def encode_response(
+    api: Api, version: int, correlation_id: int, response: object
+) -> list[bytearray | memoryview | Payload]:
+    """Encode a frame: its length, header and body, in pieces around payloads."""
+    splits: Splits = []
+    # A client reads this one before it knows what the broker speaks: its header stays the oldest.
+    tags = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
+    out = bytearray(_LENGTH_AND_CORRELATION.size + tags)
+    encode_into(out, response, version, splits)
+    if not splits:
+        _LENGTH_AND_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
+        return [out]
+    length = len(out) + sum(payload.size for _, payload in splits) - 4
+    _LENGTH_AND_CORRELATION.pack_into(out, 0, length, correlation_id)
+    return _around(out, splits)
+
+
+def _around(out: bytearray, splits: Splits) -> list[bytearray | memoryview | Payload]:
+    view = memoryview(out)
+    pieces: list[bytearray | memoryview | Payload] = []
+    start = 0
+    for position, payload in splits:
+        if position > start:
+            pieces.append(view[start:position])
+        pieces.append(payload)
+        start = position
+    if start < len(out):
+        pieces.append(view[start:])
+    return pieces

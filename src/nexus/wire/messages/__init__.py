@@ -1,0 +1,1 @@
+"""The messages that are served, one module an API."""

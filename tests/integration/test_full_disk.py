@@ -1,0 +1,114 @@
+"""A disk that fills up and is freed again: no acknowledgement is lost, no restart is needed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.needs import missing
+
+from support.broker import BrokerProcess
+from support.confluent import admin_of, create_topic, deliver, producer_of, values_in
+from support.fixtures import MakeBroker
+from support.rawwire import STORAGE_ERROR, RawConnection, batch, produce, record
+from support.waiting import wait_until
+
+DISK_BYTES = 24 << 20
+CHUNK = 100_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 24 MB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(mount)]
+    done = subprocess.run(["mount", *options], capture_output=True, check=False)
+    if done.returncode:
+        missing(f"a small file system cannot be mounted: {done.stderr.decode().strip()}")
+    yield mount
+    subprocess.run(["umount", "--lazy", str(mount)], check=True)
+
+
+def fill_up(disk: Path) -> Path:
+    """Use every byte that is left; the file to remove again."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(b"\xff" * size):
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+def produce_until_refused(connection: RawConnection, topic: str) -> tuple[list[bytes], int]:
+    """Values the broker acknowledged, and the error that ended it."""
+    acknowledged: list[bytes] = []
+    for n in range(2 * DISK_BYTES // CHUNK):
+        value = b"%06d" % n + b"v" * CHUNK
+        code, _ = produce(connection, topic, batch(record(value)))
+        if code:
+            return acknowledged, code
+        acknowledged.append(value)
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_full_disk_refuses_and_a_freed_one_serves_again(
+    make_broker: MakeBroker, small_disk: Path, name: str
+) -> None:
+    broker = make_broker(data_dir=small_disk / "data")
+    create_topic(admin_of(broker.bootstrap), name, 2)
+    with RawConnection(broker.port) as connection:
+        code, _ = produce(connection, name, batch(record(b"first")))
+        assert code == 0
+        filler = fill_up(small_disk)
+        acknowledged, code = produce_until_refused(connection, name)
+        assert code == STORAGE_ERROR
+        expected = [b"first", *acknowledged]
+
+        # It still lives, says so, and serves what it has.
+        assert broker.get("/health")[0] in (200, 503)
+        assert values_in(broker.bootstrap, name) == expected
+
+        # A client that waits is served when the disk is freed, without anybody's help.
+        producer = producer_of(broker.bootstrap, **{"delivery.timeout.ms": 30_000})
+        producer.produce(name, b"patient", partition=0)
+        assert producer.flush(0.5) == 1
+        filler.unlink()
+        assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
+    assert values_in(broker.bootstrap, name) == [*expected, b"patient", b"after"]
+    assert_the_rest_survives(broker, name, [*expected, b"patient", b"after"])
+
+
+def assert_the_rest_survives(broker: BrokerProcess, topic: str, expected: list[bytes]) -> None:
+    broker.kill()
+    broker.start()
+    assert values_in(broker.bootstrap, topic) == expected
+    wait_until(lambda: broker.get("/health")[0] == 200, what="a healthy broker")
+
+
+def test_a_broker_that_starts_on_a_full_disk_serves_when_it_is_freed(
+    make_broker: MakeBroker, small_disk: Path, name: str
+) -> None:
+    broker = make_broker(data_dir=small_disk / "data")
+    create_topic(admin_of(broker.bootstrap), name)
+    with RawConnection(broker.port) as connection:
+        assert produce(connection, name, batch(record(b"first")))[0] == 0
+    broker.kill()
+    filler = fill_up(small_disk)
+    broker.spawn()
+    try:
+        broker.wait_ready()
+    except AssertionError:  # refusing to start on a full disk is an answer too: one clear line
+        assert "Traceback" not in broker.stderr
+        assert broker.wait_exit() != 0
+        filler.unlink()
+        broker.start()
+    filler.unlink(missing_ok=True)
+    producer = producer_of(broker.bootstrap)
+    assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
+    assert values_in(broker.bootstrap, name) == [b"first", b"after"]

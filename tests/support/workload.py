@@ -1,0 +1,158 @@
+"""Idempotent producers and a reader that go on while the broker comes and goes, with a history.
+
+Every message names its producer and its number, so the checker can tell lost from repeated, and a
+reader that follows the tail shows that nobody saw what was later taken back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from support.confluent import consumer_of, producer_of, watermarks
+from support.history import History, Reads
+from support.waiting import wait_until
+
+OUTSTANDING_MAX = 400
+DELIVERY_SECONDS = 60
+STOP_SECONDS = 90.0
+PRODUCER = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 1,
+    "batch.num.messages": 50,
+    "delivery.timeout.ms": DELIVERY_SECONDS * 1000,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "retry.backoff.ms": 20,
+}
+# What librdkafka answers without having sent anything.
+NEVER_SENT = {KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+class Workload:
+    """Producers in threads of their own, from `with` on until `stop`."""
+
+    def __init__(self, bootstrap: str, topic: str, *, partitions: int, producers: int) -> None:
+        self.bootstrap, self.topic, self.partitions = bootstrap, topic, partitions
+        self.history, self.reads = History(), Reads()
+        self.acknowledged = 0
+        self._failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._producers = [self._thread(self._produce, number) for number in range(producers)]
+        self._reader = self._thread(self._follow, 0)
+
+    def __enter__(self) -> Self:
+        for thread in (*self._producers, self._reader):
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def wait_acknowledged(self, more: int, *, within: float = 60.0) -> None:
+        """Until this many more messages are acknowledged than now."""
+        target = self.acknowledged + more
+
+        def reached() -> bool:
+            if self._failure is not None:
+                raise self._failure
+            return self.acknowledged >= target
+
+        wait_until(reached, within=within, what=f"{more} more acknowledgements")
+
+    def stop(self) -> None:
+        """Send no more, wait for what is on its way; safe to call twice."""
+        self._stop.set()
+        for thread in (*self._producers, self._reader):
+            if thread.ident is not None:
+                thread.join(STOP_SECONDS)
+                assert not thread.is_alive(), f"{thread.name} did not stop"
+        if self._failure is not None:
+            raise self._failure
+
+    def read_back(self) -> Reads:
+        """All that was seen on the way, and all that every partition holds now."""
+        for partition in range(self.partitions):
+            self._read_partition(partition)
+        return self.reads
+
+    def _thread(self, work: Callable[[int], None], number: int) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                work(number)
+            except BaseException as failure:  # noqa: BLE001 - raised again where the test waits
+                self._failure = failure
+
+        return threading.Thread(target=guarded, name=f"{work.__name__}-{number}", daemon=True)
+
+    def _produce(self, process: int) -> None:
+        fatal: list[KafkaError] = []
+        producer = producer_of(
+            self.bootstrap, **PRODUCER, error_cb=lambda e: fatal.append(e) if e.fatal() else None
+        )
+        sequence = 0
+        while not self._stop.is_set():
+            assert not fatal, fatal
+            if len(producer) < OUTSTANDING_MAX:
+                self._send(producer, process, sequence)
+                sequence += 1
+            producer.poll(0 if len(producer) < OUTSTANDING_MAX else 0.005)
+        producer.flush(DELIVERY_SECONDS + 5)
+        assert not fatal, fatal
+
+    def _send(self, producer: Producer, process: int, sequence: int) -> None:
+        partition = sequence // 10 % self.partitions
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self.history.ok(process, sequence, partition, message.offset() or 0)
+                self.acknowledged += 1
+            elif error.code() in NEVER_SENT:
+                self.history.fail(process, sequence, partition)
+            else:
+                self.history.info(process, sequence, partition)
+
+        self.history.invoke(process, sequence, partition)
+        value = b"%d:%d" % (process, sequence)
+        producer.produce(self.topic, value, partition=partition, on_delivery=report)
+
+    def _follow(self, _: int) -> None:
+        consumer = consumer_of(self.bootstrap, **{"reconnect.backoff.max.ms": 200})
+        try:
+            where = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
+            consumer.assign(where)
+            while not self._stop.is_set():
+                self._note(consumer, 0.1)
+        finally:
+            consumer.close()
+
+    def _read_partition(self, partition: int) -> None:
+        _, high = watermarks(self.bootstrap, self.topic, partition)
+        consumer = consumer_of(self.bootstrap)
+        try:
+            consumer.assign([TopicPartition(self.topic, partition, 0)])
+            seen = 0
+            while seen < high:
+                got = self._note(consumer, 5.0)
+                assert got, f"partition {partition}: {seen} of {high} messages"
+                seen += got
+        finally:
+            consumer.close()
+
+    def _note(self, consumer: Consumer, wait: float) -> int:
+        good = [m for m in consumer.consume(1000, timeout=wait) if m.error() is None]
+        for message in good:
+            process, _, sequence = (message.value() or b"").partition(b":")
+            partition, offset = message.partition() or 0, message.offset() or 0
+            self.reads.add(partition, offset, int(process), int(sequence))
+        return len(good)
