@@ -26,6 +26,8 @@ with warnings.catch_warnings():
     from kafka.protocol import admin, consumer, metadata, producer
     from kafka.protocol.schemas.fields.codecs import BitField
 
+Oracle = Callable[[type, int, bytes], tuple[dict[str, Any], bytes]]
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 # Where kio has no value, the wire has one of these: no topic's id, or a time that is not set.

@@ -145,6 +145,19 @@ def consumer_at(read: Read, offset: int) -> Consumer:
     return consumer
 
 
+def counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
+    """How many messages each partition holds."""
+    consumer = consumer_at(Read(bootstrap, topic, (), 0), 0)
+    try:
+        edges = [
+            consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=10)
+            for index in range(partitions)
+        ]
+    finally:
+        consumer.close()
+    return [high - low for low, high in edges]
+
+
 def consume(read: Read) -> Received:
     """Read the messages as fast as they come; the clock starts at the first one."""
     consumer = consumer_at(read, 0)

@@ -90,7 +90,9 @@ def _parse(text: str) -> tuple[tuple[int, int], ...]:
     version, count, *lines = text.split("\n")
     if version != "0":
         raise ValueError(version)
-    entries = tuple((int(epoch), int(start)) for epoch, start in map(str.split, lines[: int(count)]))
+    entries = tuple(
+        (int(epoch), int(start)) for epoch, start in map(str.split, lines[: int(count)])
+    )
     if len(entries) != int(count) or list(entries) != sorted(entries):
         raise ValueError(text)
     return entries

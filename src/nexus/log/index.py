@@ -11,9 +11,10 @@ import os
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from typing import Final
 
-from nexus.log.files import remove_file
+from nexus.log.files import remove_file, sync_file
 
 _FIRST_BYTES: Final = 4096
 _STEP_BYTES: Final = 1 << 20
@@ -93,11 +94,9 @@ class MappedEntries:
         if not self.dirty:
             return
         self.dirty = False
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
+        # One that was deleted meanwhile needs no more.
+        with suppress(FileNotFoundError):
+            sync_file(self.path)
 
     def close(self) -> None:
         """Let go of the mapping; the next use maps it again."""

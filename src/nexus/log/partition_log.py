@@ -23,7 +23,7 @@ from nexus.log.files import FileSlice, sync_directory
 from nexus.log.layout import UNCHECKED_FILE, remove_offset, write_offset
 from nexus.log.producers import Producers, Snapshot
 from nexus.log.recovery import Recovered, Request, recover
-from nexus.log.segment import Segment
+from nexus.log.segment import Marks, Segment
 from nexus.log.snapshots import remove_snapshots, write_snapshot
 from nexus.log.swap import cleaned_to
 from nexus.log.verify import Corruption, verify_segments
@@ -127,7 +127,9 @@ class PartitionLog:
         config = self.config
         now = self._now_ms()
         if len(batch) > config.max_message_bytes:
-            raise MessageTooLarge(f"a batch of {len(batch)} bytes, {config.max_message_bytes} at most")
+            raise MessageTooLarge(
+                f"a batch of {len(batch)} bytes, {config.max_message_bytes} at most"
+            )
         max_timestamp = header.max_timestamp
         append_time = NO_TIME
         if config.log_append_time:
@@ -222,7 +224,7 @@ class PartitionLog:
         self._sealed_indexes.append(old)
         self._names_changed = True
         self.segments = (*self.segments, new)
-        old.marks = new.marks.__class__()
+        old.marks = Marks()
         return new
 
     def roll(self) -> None:
@@ -273,12 +275,10 @@ class PartitionLog:
 
     def verify(self) -> Iterator[Corruption]:
         """Check every batch there is now, and report what is damaged."""
-        end = self.end_offset
         segments = self.segments
         sizes = [segment.size for segment in segments]
         if not segments:
             return
-        del end
         gaps_below = self.end_offset if self.config.compact else cleaned_to(self.directory)
         pairs = zip(segments, sizes, strict=True)
         yield from verify_segments(pairs, segments[0].base_offset, gaps_below)

@@ -36,6 +36,11 @@ class Marks:
         if len(self.offsets) > _MARKS_MAX:
             del self.offsets[: _MARKS_MAX // 2], self.positions[: _MARKS_MAX // 2]
 
+    def clear(self) -> None:
+        """Forget all, where the next batch does not follow the last."""
+        self.offsets.clear()
+        self.positions.clear()
+
 
 class Segment:
     """A run of the log from `base_offset` on; written by one thread, read by any."""
@@ -47,7 +52,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "index_interval",
-        "indexed_synced_at",
+        "indexes_synced_at",
         "marks",
         "offsets",
         "path",
@@ -65,7 +70,7 @@ class Segment:
         self.times = TimeIndex(f"{stem}.timeindex", 0)
         self.marks = Marks()
         self.created_ms = 0
-        self.indexed_synced_at = 0
+        self.indexes_synced_at = 0
         self._file: OpenFile | None = None
         self._max_timestamp: int | None = None
         self._next_index_at = 0
@@ -111,7 +116,7 @@ class Segment:
         if min(counts) < (1 if self.size else 0):
             return False
         self.offsets.count, self.times.count = counts
-        self.indexed_synced_at = self.size
+        self.indexes_synced_at = self.size
         return True
 
     def continue_indexes(self) -> bool:
@@ -208,7 +213,7 @@ class Segment:
         """Make the indexes durable."""
         self.offsets.sync()
         self.times.sync()
-        self.indexed_synced_at = self.size
+        self.indexes_synced_at = self.size
 
     def close(self) -> None:
         """Let go of files; those who still read keep them open."""

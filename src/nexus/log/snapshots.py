@@ -43,8 +43,8 @@ def is_snapshot(name: str) -> bool:
     return len(name) == 20 + len(SUFFIX) and name[:20].isdigit() and name.endswith(SUFFIX)
 
 
-def remove_snapshots(directory: Path, *, below: int = -1, above: int | None = None) -> None:
-    """Remove the snapshots that are older or newer than what is to stay."""
+def remove_snapshots(directory: Path, *, keep: set[int] | None = None, above: int = -1) -> None:
+    """Remove the snapshots above an offset, except for those to keep."""
     for offset in snapshot_offsets(directory):
-        if offset < below or (above is not None and offset > above):
+        if offset > above and offset not in (keep or ()):
             remove_file(directory / f"{offset:020d}{SUFFIX}")

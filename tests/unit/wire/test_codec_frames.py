@@ -7,6 +7,7 @@ import pytest
 from nexus.wire.apis import APIS, Api, ApiKey
 from nexus.wire.codec import decode
 from nexus.wire.errors import MalformedMessage
+from nexus.wire.fields import Records
 from nexus.wire.frames import decode_request_header, encode_response
 from nexus.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from support.codec_oracles import kafka_python_reads, kafka_python_request
@@ -112,16 +113,21 @@ def test_too_few_bytes_for_a_header_are_refused(size: int) -> None:
 @pytest.mark.parametrize("version", [4, 11, 12])
 def test_a_frame_goes_around_its_payloads(version: int) -> None:
     contents = [b"a" * 100, b"", b"b" * 70_000]
-    fetched = [FileSlice(content) for content in contents]
-    pieces = encode_response(APIS[ApiKey.FETCH], version, 5, responding(fetched))
-    assert [piece for piece in pieces if isinstance(piece, FileSlice)] == fetched
-    frame = b"".join(p.content if isinstance(p, FileSlice) else bytes(p) for p in pieces)  # type: ignore[arg-type]
-    (in_memory,) = encode_response(APIS[ApiKey.FETCH], version, 5, responding(contents))
-    assert frame == in_memory
+    pieces = encode_response(APIS[ApiKey.FETCH], version, 5, responding(*map(FileSlice, contents)))
+    assert [piece.content for piece in pieces if isinstance(piece, FileSlice)] == contents
+    (in_memory,) = encode_response(APIS[ApiKey.FETCH], version, 5, responding(*contents))
+    assert b"".join(map(content, pieces)) == content(in_memory)
 
 
-def responding(records: list[bytes] | list[FileSlice]) -> FetchResponse:
+def responding(*records: Records) -> FetchResponse:
     partitions = [
         PartitionData(partition_index=index, records=data) for index, data in enumerate(records)
     ]
     return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
+
+
+def content(piece: Records) -> bytes:
+    if isinstance(piece, FileSlice):
+        return piece.content
+    assert isinstance(piece, bytes | bytearray | memoryview)
+    return bytes(piece)

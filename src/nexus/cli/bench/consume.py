@@ -1,0 +1,67 @@
+"""`nexus bench consume`: how fast consumers can read, and what that costs the broker."""
+
+from nexus.bench import clients
+from nexus.cli.bench.options import (
+    BrokerUsage,
+    Compression,
+    Consumers,
+    Http,
+    Messages,
+    Partitions,
+    Size,
+    bench_topic,
+    show,
+    spinner,
+)
+from nexus.cli.kafka import Bootstrap
+from nexus.cli.lazy import single_app
+from nexus.cli.output import JsonFlag
+
+app = single_app()
+
+
+@app.command()
+def consume(
+    *,
+    bootstrap: Bootstrap = None,
+    messages: Messages = 2_000_000,
+    size: Size = 200,
+    partitions: Partitions = 12,
+    consumers: Consumers = 1,
+    compression: Compression = "none",
+    http: Http = None,
+    json: JsonFlag = False,
+) -> int:
+    """Fill a topic, then read all of it as fast as it goes.
+
+    \b
+    Examples:
+      nexus bench consume --http http://127.0.0.1:9464
+      nexus bench consume --messages 500000 --consumers 4
+    """
+    with bench_topic(bootstrap, partitions) as (servers, topic):
+        with spinner(f"filling the topic with {messages:,} messages"):
+            load = clients.Load(servers, topic, messages, size, "all", compression)
+            clients.in_processes(clients.produce, [load])
+            counts = clients.counts(servers, topic, partitions)
+        reads = [
+            clients.Read(servers, topic, mine, sum(counts[index] for index in mine))
+            for number in range(consumers)
+            if (mine := tuple(range(number, partitions, consumers)))
+        ]
+        usage = BrokerUsage(http)
+        with spinner(f"reading {messages:,} messages"):
+            received = clients.in_processes(clients.consume, reads)
+        total = sum(one.messages for one in received)
+        seconds = max(one.seconds for one in received)
+        show(
+            {
+                "messages": total,
+                "seconds": round(seconds, 3),
+                "messages_per_second": round(total / seconds),
+                "mb_per_second": round(sum(one.bytes for one in received) / seconds / 1e6, 1),
+                **usage.finish(total),
+            },
+            json,
+        )
+    return 0

@@ -1,0 +1,60 @@
+"""`nexus bench latency`: from the send call to the consumer, at a rate below saturation."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus.bench.disk import fsync_time
+from nexus.bench.latency import LatencySetting, measure
+from nexus.cli.bench.options import Acks, Partitions, Producers, Size, bench_topic, show, spinner
+from nexus.cli.kafka import Bootstrap
+from nexus.cli.lazy import single_app
+from nexus.cli.output import JsonFlag
+
+app = single_app()
+
+
+@app.command()
+def latency(
+    *,
+    bootstrap: Bootstrap = None,
+    rate: Annotated[float, typer.Option(min=1, help="Messages a second, all together.")] = 5000,
+    seconds: Annotated[float, typer.Option(min=1, help="How long, after a warm-up.")] = 10,
+    size: Size = 200,
+    partitions: Partitions = 1,
+    producers: Producers = 1,
+    acks: Acks = "all",
+    linger_ms: Annotated[float, typer.Option(min=0, help="How long producers gather.")] = 0,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(exists=True, help="Also measure the disk's own fsync time in this folder."),
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """Measure end-to-end latency. Producers and consumer run on this machine and share its clock.
+
+    \b
+    Examples:
+      nexus bench latency
+      nexus bench latency --partitions 12 --producers 4 --data-dir ./data
+    """
+    disk = asdict(fsync_time(data_dir)) if data_dir else {}
+    with bench_topic(bootstrap, partitions) as (servers, topic):
+        setting = LatencySetting(
+            bootstrap=servers,
+            topic=topic,
+            partitions=partitions,
+            rate=rate,
+            seconds=seconds,
+            producers=producers,
+            size=size,
+            acks=acks,
+            linger_ms=linger_ms,
+        )
+        with spinner(f"{rate:g} messages a second for {seconds:g} s"):
+            took = measure(setting)
+    numbers = {name: round(value, 3) for name, value in asdict(took).items()}
+    show(numbers | {f"fsync_{name}": value for name, value in disk.items()}, json)
+    return 0
