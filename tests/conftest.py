@@ -27,7 +27,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = outcome.get_result()
     if report.failed:
         for broker in brokers.running:
-            report.sections.append((f"broker {broker.bootstrap}", broker.stderr[-8000:]))
+            report.sections.append((f"broker {broker.bootstrap}", broker.stderr[-3000:]))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, OffsetSpec, TopicPartition
@@ -43,9 +44,10 @@ def test_topics_come_and_go(admin: KafkaAdminClient, name: str) -> None:
 def test_a_topic_is_described_and_deleted_by_its_id(admin: KafkaAdminClient, name: str) -> None:
     admin.create_topics([name])
     (described,) = admin.describe_topics([name])
-    (again,) = admin.describe_topics([described["topic_id"]])
+    topic_id = UUID(str(described["topic_id"]))
+    (again,) = admin.describe_topics([topic_id])
     assert again["name"] == name
-    admin.delete_topics([described["topic_id"]])
+    admin.delete_topics([topic_id])
     assert name not in admin.list_topics()
 
 

@@ -113,7 +113,8 @@ def test_a_static_member_comes_back_to_its_partitions(
     back = join("leaves")
     wait_until(lambda: back.partitions == had, what="the same partitions again")
     assert stays.partitions == stays_with
-    description = admin_of(broker.bootstrap).describe_consumer_groups([group])[group].result(10)
+    admin = admin_of(broker.bootstrap)
+    description = admin.describe_consumer_groups([group])[group].result(10)
     assert {m.group_instance_id for m in description.members} == {"stays", "leaves"}
 
 
@@ -153,6 +154,7 @@ def test_a_group_outlives_a_broker_that_is_killed(
 
 def committed(broker: BrokerProcess, group: str) -> int:
     """The sum of a group's committed offsets."""
+    admin = admin_of(broker.bootstrap)
     asked = [ConsumerGroupTopicPartitions(group)]
-    answer = admin_of(broker.bootstrap).list_consumer_group_offsets(asked)[group].result(10)
+    answer = admin.list_consumer_group_offsets(asked)[group].result(10)
     return sum(max(partition.offset, 0) for partition in answer.topic_partitions)

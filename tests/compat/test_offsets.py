@@ -150,12 +150,14 @@ def commit_with_aiokafka(bootstrap: str, topic: str, group: str, at: int, note: 
 
 
 def committed_by_everyone(bootstrap: str, topic: str, group: str) -> list[tuple[int, str]]:
-    """(offset, metadata) as confluent-kafka, kafka-python and aiokafka's wire answer tell it."""
-    return [
+    """(offset, metadata) as confluent-kafka, kafka-python and aiokafka tell it."""
+    answers = [
         _by_confluent(bootstrap, topic, group),
         _by_kafka_python(bootstrap, topic, group),
         asyncio.run(_by_aiokafka(bootstrap, topic, group)),
     ]
+    # confluent-kafka commits the zero byte that ends a C string along with the text.
+    return [(offset, note.removesuffix("\0")) for offset, note in answers]
 
 
 def _by_confluent(bootstrap: str, topic: str, group: str) -> tuple[int, str]:

@@ -25,8 +25,8 @@ BIG = b"x" * 2_000_000
 
 def test_confluent_is_told_that_a_message_is_too_large(broker: BrokerProcess, topic: str) -> None:
     producer = producer_of(broker.bootstrap, **{"message.max.bytes": 10_000_000})
-    reports = deliver(producer, topic, [BIG, b"small"], partition=0)
-    assert [error.name() if error else None for error, _ in reports] == ["MSG_SIZE_TOO_LARGE", None]
+    assert error_names(deliver(producer, topic, [BIG], partition=0)) == {"MSG_SIZE_TOO_LARGE"}
+    assert error_names(deliver(producer, topic, [b"small"], partition=0)) == set()
     assert values_in(broker.bootstrap, topic) == [b"small"]
 
 
@@ -59,16 +59,17 @@ def test_aiokafka_is_told_that_a_message_is_too_large(broker: BrokerProcess, top
 def test_a_topics_own_limit_is_kept(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(**{"max.message.bytes": "2000"})
     producer = producer_of(broker.bootstrap)
-    reports = deliver(producer, topic, [b"x" * 3000, b"x" * 1000], partition=0)
-    assert error_names(reports) == {"MSG_SIZE_TOO_LARGE"}
+    large, small = [deliver(producer, topic, [b"x" * n], partition=0) for n in (3000, 1000)]
+    assert error_names(large) == {"MSG_SIZE_TOO_LARGE"}
+    assert error_names(small) == set()
     assert values_in(broker.bootstrap, topic) == [b"x" * 1000]
 
 
 @pytest.mark.parametrize("bad", ["with space", "slash/es", "..", "ü", "n" * 250])
 def test_producing_to_an_impossible_name_fails_by_name(broker: BrokerProcess, bad: str) -> None:
     producer = producer_of(broker.bootstrap, **{"topic.metadata.propagation.max.ms": 2000})
-    assert error_names(deliver(producer, bad, [b"v"])) <= {"TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"}
-    assert error_names(deliver(producer, bad, [b"v"])) != set()
+    (name,) = error_names(deliver(producer, bad, [b"v"]))
+    assert name in {"TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"}
 
 
 def test_a_compacted_topic_refuses_a_message_without_a_key(

@@ -238,10 +238,9 @@ class Driver:
     # -- short stories
 
     def stable_group(self, *instances: str | None) -> list[JoinResult]:
-        """A stable group of these members (None: dynamic), the leader first; assigned their place."""
-        first = [self.join(instance=instance) for instance in instances]
-        members = [self.member_id_of(token) for token in first]
-        return self.rebalanced(members, instances)
+        """A stable group of these members (None: dynamic), the leader first, with shares."""
+        ids = [self.member_id_of(self.join(instance=instance)) for instance in instances]
+        return self.rebalanced(ids, instances)
 
     def member_id_of(self, token: int) -> str:
         """Who this join became, told or not yet."""

@@ -62,13 +62,14 @@ class Slot:
     def fill(self, parts: Sequence[Part]) -> None:
         """Give the response; it goes out once those before it have."""
         self.parts = parts
-        self._connection.deliver()
+        self._connection.deliver_soon()
 
 
 class Connection:
     """The state of one client's socket."""
 
     __slots__ = (
+        "_delivering",
         "_frames",
         "_held",
         "_host",
@@ -80,7 +81,6 @@ class Connection:
         "client_software",
         "frame_began_at",
         "is_closed",
-        "local_host",
         "peer",
     )
 
@@ -91,9 +91,9 @@ class Connection:
         self._outbox = Outbox(sock, host.loop, self._on_drained, self._on_send_error)
         self._slots: deque[Slot] = deque()
         self._reading = False
+        self._delivering = False
         self._held = 0
         self.peer = peer
-        self.local_host: str = sock.getsockname()[0]
         self.client_software = ""
         self.active_at = host.now()
         self.frame_began_at: float | None = None
@@ -110,12 +110,27 @@ class Connection:
         self._slots.append(slot)
         return slot
 
-    def deliver(self) -> None:
-        """Send the responses that are ready and whose turn it is."""
+    def deliver_soon(self) -> None:
+        """Send what is ready when the event loop is through with what it has at hand.
+
+        Responses that become ready together, to pipelined requests or by one flush, then leave
+        in one system call.
+        """
+        if not self._delivering:
+            self._delivering = True
+            self._host.loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._delivering = False
+        if self.is_closed:
+            return
         slots = self._slots
-        while slots and (parts := slots[0].parts) is not None and not self.is_closed:
+        ready: list[Part] = []
+        while slots and (parts := slots[0].parts) is not None:
             slots.popleft()
-            self._outbox.send(parts)
+            ready += parts
+        if ready:
+            self._outbox.send(ready)
 
     def resume(self) -> None:
         """Go on unless a bound stands against it: first with what is here, then the socket."""
@@ -143,6 +158,12 @@ class Connection:
         self._held = 0
         self._socket.close()
         self._host.closed(self)
+
+    @property
+    def local_host(self) -> str:
+        """The address at which the client reached us."""
+        host: str = self._socket.getsockname()[0]
+        return host
 
     @property
     def peer_host(self) -> str:

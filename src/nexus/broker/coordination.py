@@ -108,11 +108,12 @@ class Runner:
             log.error("group records could not be stored", why=str(error))
             self._loop.call_soon(self._stored, store.tag, error.code)
             return
-        wait = self.partition.when_safe(appended.last_offset + 1)
-        if wait is None:
+        waits = self.partition.when_safe(
+            appended.last_offset + 1,
+            lambda error: self._stored(store.tag, ErrorCode.NONE if error is None else error.code),
+        )
+        if not waits:
             self._loop.call_soon(self._stored, store.tag, ErrorCode.NONE)
-        else:
-            wait.add_done_callback(lambda done: self._stored(store.tag, _outcome(done)))
 
     def _stored(self, tag: int, error: ErrorCode) -> None:
         self.run(self.coordinator.stored(tag, error, self._now_ms()))
@@ -233,12 +234,3 @@ def _read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
         records.extend(decode_records(data[at : at + header.size]))
         offset = header.next_offset
     return records, offset
-
-
-def _outcome(done: asyncio.Future[None]) -> ErrorCode:
-    if done.cancelled():
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = done.exception()
-    if error is None:
-        return ErrorCode.NONE
-    return error.code if isinstance(error, ProtocolError) else ErrorCode.UNKNOWN_SERVER_ERROR

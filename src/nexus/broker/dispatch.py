@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus.broker.connection import Connection, Slot
 from nexus.broker.outbox import Part
 from nexus.observe.logs import get_logger
 from nexus.wire.apis import APIS, Api, ApiKey
-from nexus.wire.codec import decode
+from nexus.wire.codec import decode_prefix
 from nexus.wire.errors import ErrorCode, UnsupportedVersion
 from nexus.wire.frames import decode_request_header, encode_response
 from nexus.wire.messages.api_versions import ApiVersionsResponse
@@ -51,6 +53,31 @@ class Request:
 Handler = Callable[["Broker", Request, Any], Any]
 
 
+class Deferred:
+    """An answer that is given later by a callback: a future without the event loop's share of it.
+
+    Produce makes one for every request, which is why it is not an asyncio.Future.
+    """
+
+    __slots__ = ("_give", "_response")
+
+    def __init__(self) -> None:
+        self._give: Callable[[object], None] | None = None
+        self._response: object = None
+
+    def then(self, give: Callable[[object], None]) -> None:
+        """Say who takes the answer."""
+        self._give = give
+        if self._response is not None:
+            give(self._response)
+
+    def resolve(self, response: object) -> None:
+        """Give the answer."""
+        self._response = response
+        if self._give is not None:
+            self._give(response)
+
+
 class Dispatcher:
     """Serves the requests of all connections."""
 
@@ -60,6 +87,7 @@ class Dispatcher:
             key: (APIS[key], handler) for key, handler in handlers.items()
         }
         self._tasks: set[asyncio.Future[Any]] = set()
+        self._waiting = 0
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Decode one request and start to serve it."""
@@ -71,7 +99,8 @@ class Dispatcher:
             self._refuse_version(connection, key, version, header.correlation_id)
             return
         api, handler = known
-        body: Any = decode(api.request, frame, version, body_at)
+        # Bytes after the body are ignored, as Kafka does: some clients send more than they mean.
+        body: Any = decode_prefix(api.request, frame, version, body_at)[0]
         request = Request(
             api, version, header.correlation_id, header.client_id or "", connection, arrived_at
         )
@@ -79,8 +108,13 @@ class Dispatcher:
 
     async def drain(self, seconds: float) -> None:
         """Wait for the requests that are being served, at most so long."""
+        deadline = self._broker.loop.time() + seconds
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
+        while self._broker.loop.time() < deadline:
+            if not self._waiting:
+                return
+            await asyncio.sleep(0.005)
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         """Run what no response waits for, but a clean stop does."""
@@ -93,13 +127,24 @@ class Dispatcher:
             self._broker.metrics.served(request.api, perf_counter() - request.arrived_at)
             return
         slot = request.connection.expect()
-        if isinstance(answer, Awaitable):
+        kind = type(answer)
+        if kind is Deferred:
+            self._waiting += 1
+            answer.then(partial(self._send_deferred, request, slot))
+        elif kind is CoroutineType:
             self._answer_later(request, slot, answer)
         else:
             self._send(request, slot, answer)
 
-    def _answer_later(self, request: Request, slot: Slot, answer: Awaitable[Any]) -> None:
-        task = asyncio.ensure_future(answer, loop=self._broker.loop)
+    def _send_deferred(self, request: Request, slot: Slot, response: object) -> None:
+        self._waiting -= 1
+        if not request.connection.is_closed:
+            self._send(request, slot, response)
+
+    def _answer_later(
+        self, request: Request, slot: Slot, answer: Coroutine[Any, Any, object]
+    ) -> None:
+        task = self._broker.loop.create_task(answer)
         self._tasks.add(task)
 
         def done(task: asyncio.Future[Any]) -> None:

@@ -73,6 +73,9 @@ class FrameReader:
                     break
                 at = body + size
                 yield data[body:at]
+        except FrameTooLarge:
+            at = end
+            raise
         finally:
             if at < end:
                 self._keep(data[at:])

@@ -21,6 +21,7 @@ from nexus.wire.errors import (
 )
 
 Wake = Callable[[], None]
+Then = Callable[[ProtocolError | None], None]
 
 # Solo brokers lead every partition for ever. The cluster gives each leadership its own epoch.
 FIRST_LEADER_EPOCH: Final = 0
@@ -45,8 +46,8 @@ class Partition:
     """Appends, and tells those who wait how far the log is safe."""
 
     __slots__ = (
-        "_durable_waiters",
         "_request_flush",
+        "_waiters",
         "append_lock",
         "flush_requested",
         "high_watermark",
@@ -70,7 +71,7 @@ class Partition:
         self.log = log
         self.leader_epoch = FIRST_LEADER_EPOCH
         self._request_flush = request_flush
-        self._durable_waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters: deque[tuple[int, Then]] = deque()
         # Batches that must be rewritten off the loop queue here, so that they keep their order.
         self.append_lock = asyncio.Lock()
         self.flush_requested = False
@@ -100,13 +101,29 @@ class Partition:
         if self.log.failure is not None:
             raise self.log.failure
 
-    def when_safe(self, end_offset: int) -> asyncio.Future[None] | None:
-        """A future for the moment the high watermark reaches `end_offset`; None if it has."""
+    def when_safe(self, end_offset: int, then: Then) -> bool:
+        """Call `then` once the high watermark reaches `end_offset`, or with why it will not.
+
+        Returns false, and never calls, if it is that far already.
+        """
         if self.high_watermark >= end_offset:
-            return None
+            return False
+        self._waiters.append((end_offset, then))
+        return True
+
+    async def safe(self, end_offset: int) -> None:
+        """Wait until the high watermark reaches `end_offset`; raises why it will not."""
         future = asyncio.get_running_loop().create_future()
-        self._durable_waiters.append((end_offset, future))
-        return future
+
+        def then(error: ProtocolError | None) -> None:
+            if not future.done():
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+
+        if self.when_safe(end_offset, then):
+            await future
 
     def on_flushed(self) -> None:
         """The log was flushed: let waiters and readers go on."""
@@ -134,10 +151,9 @@ class Partition:
             watcher()
 
     def _fail_waiters(self, error: ProtocolError) -> None:
-        waiters, self._durable_waiters = self._durable_waiters, deque()
-        for _, future in waiters:
-            if not future.done():
-                future.set_exception(error)
+        waiters, self._waiters = self._waiters, deque()
+        for _, then in waiters:
+            then(error)
 
     def _safe_end(self) -> int:
         return self.log.end_offset if self._request_flush is None else self.log.flushed_offset
@@ -147,10 +163,8 @@ class Partition:
         if end <= self.high_watermark:
             return
         self.high_watermark = end
-        waiters = self._durable_waiters
+        waiters = self._waiters
         while waiters and waiters[0][0] <= end:
-            future = waiters.popleft()[1]
-            if not future.done():
-                future.set_result(None)
+            waiters.popleft()[1](None)
         if self.watchers:
             self.wake()

@@ -161,6 +161,11 @@ def explain(error: KafkaError) -> str:
     return text.removeprefix("Broker: ").removeprefix("Local: ")
 
 
+def explain_any(error: Any) -> str:
+    """The same for an error or the exception around it."""
+    return explain(error.args[0] if isinstance(error, KafkaException) else error)
+
+
 def _id(partition: TopicPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 

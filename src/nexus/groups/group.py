@@ -179,17 +179,23 @@ class Group:
         self.read_subscriptions()
 
     def read_subscriptions(self) -> None:
-        self.subscribed = None
-        if self.protocol_type == CONSUMER:
-            try:
-                self.subscribed = frozenset().union(
-                    *(
-                        subscribed_topics(m.metadata_for(self.protocol))
-                        for m in self.members.values()
-                    )
-                )
-            except MalformedMessage:
+        topics: set[str] = set()
+        for member in self.members.values():
+            theirs = self.topics_of(member)
+            if theirs is None:
                 self.subscribed = None
+                return
+            topics |= theirs
+        self.subscribed = frozenset(topics)
+
+    def topics_of(self, member: Member) -> frozenset[str] | None:
+        """What a consumer subscribes to; None if it is no consumer or cannot be understood."""
+        if self.protocol_type != CONSUMER:
+            return None
+        try:
+            return subscribed_topics(member.metadata_for(self.protocol))
+        except MalformedMessage:
+            return None
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.subscribed is None or topic in self.subscribed

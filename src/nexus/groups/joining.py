@@ -124,11 +124,13 @@ class Joining:
     ) -> None:
         """A static member restarted: whoever still acts under its old id is fenced."""
         old_leader = group.leader or ""
+        topics = group.topics_of(member)
         self._fence(group, member)
         group.replace_id(member, self._new_member_id(request))
         self._update(group, member, request)
         self._rebalance.park_join(group, member, token)
-        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
+        same = group.select_protocol() == group.protocol and group.topics_of(member) == topics
+        if group.state is GroupState.STABLE and same:
             self._welcome_back(group, member, old_leader, request)
         else:
             # While completing, the leader may have assigned to the old id: all start over.

@@ -30,7 +30,8 @@ class OffsetTable:
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
         """Commits of these were handed out to be stored."""
-        self._on_the_way.update(keys)
+        # An iterator, for a Counter adds up the values of a mapping.
+        self._on_the_way.update(iter(keys))
 
     def settle(self, values: dict[TopicPartition, OffsetValue], ok: bool) -> None:
         """The oldest commit on the way of these was stored, or failed."""

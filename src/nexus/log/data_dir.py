@@ -45,7 +45,7 @@ class StoreMeta:
 
 def lock(data_dir: Path) -> OpenFile:
     """Take the directory for this process, until the file is let go."""
-    held = OpenFile(str(data_dir / LOCK_FILE), os.O_RDWR | os.O_CREAT)
+    held = OpenFile(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(held.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

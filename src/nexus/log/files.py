@@ -19,7 +19,7 @@ class OpenFile:
 
     __slots__ = ("__weakref__", "fd", "path")
 
-    def __init__(self, path: str, flags: int = os.O_RDWR, mode: int = 0o644) -> None:
+    def __init__(self, path: Path, flags: int = os.O_RDWR, mode: int = 0o644) -> None:
         self.fd = -1
         self.path = path
         self.fd = os.open(path, flags | os.O_CLOEXEC, mode)
@@ -73,7 +73,7 @@ class FileSlice:
             os.preadv(self.file.fd, scratch, at)
 
     def __repr__(self) -> str:
-        return f"FileSlice({self.file.path!r}, {self.position}, {self.size})"
+        return f"FileSlice({str(self.file.path)!r}, {self.position}, {self.size})"
 
 
 def read_at(fd: int, size: int, position: int) -> bytes:
@@ -100,7 +100,7 @@ def write_at(fd: int, data: memoryview, position: int) -> None:
         written += os.pwrite(fd, data[written:], position + written)
 
 
-def sync_directory(path: str | Path) -> None:
+def sync_directory(path: Path) -> None:
     """Make the names in a directory durable: a new or renamed file can vanish without it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -109,7 +109,7 @@ def sync_directory(path: str | Path) -> None:
         os.close(fd)
 
 
-def sync_file(path: str | Path) -> None:
+def sync_file(path: Path) -> None:
     """Make a file's content durable, whoever wrote it."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -118,12 +118,12 @@ def sync_file(path: str | Path) -> None:
         os.close(fd)
 
 
-def write_file(path: str | Path, data: bytes, *, durable: bool = True) -> None:
+def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a file: afterwards it holds the old content or the new, never a mixture.
 
     Not `durable` leaves the syncing to the kernel; a reader must then check what it reads.
     """
-    temporary = f"{path}.tmp"
+    temporary = path.with_name(f"{path.name}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         with memoryview(data) as view:
@@ -132,14 +132,11 @@ def write_file(path: str | Path, data: bytes, *, durable: bool = True) -> None:
             os.fsync(fd)
     finally:
         os.close(fd)
-    os.rename(temporary, path)
+    temporary.rename(path)
     if durable:
-        sync_directory(os.path.dirname(path))
+        sync_directory(path.parent)
 
 
-def remove_file(path: str | Path) -> None:
+def remove_file(path: Path) -> None:
     """Remove a file that may be gone already."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
+    path.unlink(missing_ok=True)

@@ -11,7 +11,11 @@ import os
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
+from operator import le, lt
+from pathlib import Path
 from typing import Final
 
 from nexus.log.files import remove_file, sync_file
@@ -30,7 +34,7 @@ class MappedEntries:
 
     entry_bytes = 8
 
-    def __init__(self, path: str, count: int) -> None:
+    def __init__(self, path: Path, count: int) -> None:
         self.path = path
         self.count = count
         self.dirty = False
@@ -38,10 +42,10 @@ class MappedEntries:
         self._capacity = 0
 
     @classmethod
-    def entries_in(cls, path: str) -> int:
+    def entries_in(cls, path: Path) -> int:
         """How many entries a trimmed file has; -1 if there is none, or it has a broken one."""
         try:
-            size = os.stat(path).st_size
+            size = path.stat().st_size
         except FileNotFoundError:
             return -1
         return -1 if size % cls.entry_bytes else size // cls.entry_bytes
@@ -154,17 +158,19 @@ class OffsetIndex(MappedEntries):
 
     def ascending(self, positions_below: int) -> int:
         """How many entries from the first on ascend and point below a position."""
-        count = self.count
-        entries = array("Q", self.view()[:count].tobytes()) if count else array("Q")
-        if count and entries[0] & _LOW:
+        if not self.count:
             return 0
-        if list(entries) != sorted(set(entries)):
-            count = next(n for n in range(1, count) if entries[n] <= entries[n - 1])
-        # Both halves ascend in what was written; a half that does not is damage.
-        lows = [entry & _LOW for entry in entries[:count]]
-        if lows != sorted(set(lows)):
-            count = next(n for n in range(1, count) if lows[n] <= lows[n - 1])
-        return bisect_left(lows, positions_below, 0, count)
+        entries = array("Q", self.view()[: self.count].tobytes())
+        if entries[0] & _LOW:
+            return 0
+        count = _ascending_prefix(entries)
+        return bisect_left(entries, positions_below, 0, count, key=_low_half)
+
+
+def _ascending_prefix(entries: Sequence[int]) -> int:
+    """How many entries ascend strictly, found without a loop: there may be a million."""
+    falls_after = bytes(map(lt, entries, islice(entries, 1, None))).find(0)
+    return len(entries) if falls_after < 0 else falls_after + 1
 
 
 def _low_half(entry: int) -> int:
@@ -208,11 +214,12 @@ class TimeIndex(MappedEntries):
 
     def ascending(self, relative_offsets_to: int) -> int:
         """How many entries from the first on ascend and do not lie beyond an offset."""
-        view = self.view()
-        before = (-2, -1)
-        for number in range(self.count):
-            timestamp, relative = _TIME.unpack_from(view, number * 12)
-            if timestamp < before[0] or relative <= before[1] or relative > relative_offsets_to:
-                return number
-            before = (timestamp, relative)
-        return self.count
+        if not self.count:
+            return 0
+        data = self.view()[: self.count * self.entry_bytes]
+        timestamps, offsets = zip(*_TIME.iter_unpack(data), strict=True)
+        count = _ascending_prefix(offsets)
+        falls_after = bytes(map(le, timestamps, islice(timestamps, 1, count))).find(0)
+        if falls_after >= 0:
+            count = falls_after + 1
+        return bisect_right(offsets, relative_offsets_to, 0, count)

@@ -38,7 +38,7 @@ def list_partition(directory: Path) -> Listing:
             elif is_snapshot(name):
                 listing.snapshots.append(int(name[:20]))
             elif name.endswith(_LEFTOVERS):
-                remove_file(entry.path)
+                remove_file(directory / name)
                 continue
             listing.names.add(name)
     _remove_orphans(directory, listing)
@@ -52,9 +52,9 @@ def is_segment(name: str) -> bool:
 
 def _remove_orphans(directory: Path, listing: Listing) -> None:
     for name in list(listing.names):
-        stem, suffix = os.path.splitext(name)
-        if suffix in INDEX_SUFFIXES and f"{stem}{LOG_SUFFIX}" not in listing.names:
-            remove_file(directory / name)
+        path = directory / name
+        if path.suffix in INDEX_SUFFIXES and f"{path.stem}{LOG_SUFFIX}" not in listing.names:
+            remove_file(path)
             listing.names.discard(name)
 
 

@@ -8,7 +8,6 @@ end of the log, holds the lock, and who waits for the disk holds the flush lock 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from nexus.log.producers import Producers, Snapshot
 from nexus.log.recovery import Recovered, Request, recover
 from nexus.log.segment import Marks, Segment
 from nexus.log.snapshots import remove_snapshots, write_snapshot
-from nexus.log.swap import cleaned_to
+from nexus.log.swap import read_cleaner
 from nexus.log.verify import Corruption, verify_segments
 from nexus.wire.batch import BatchHeader, iter_headers, stamp, stamp_append_time, validate
 from nexus.wire.errors import InvalidTimestamp, MessageTooLarge, OffsetOutOfRange, StorageError
@@ -147,7 +146,9 @@ class PartitionLog:
             if append_time != NO_TIME:
                 stamp_append_time(batch, now)
             stamp(batch, base_offset, leader_epoch)
-            self._write(batch, base_offset, last_offset + 1, max_timestamp, leader_epoch, now)
+            self._write(batch, base_offset, last_offset + 1, max_timestamp, now)
+            if leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.note(leader_epoch, base_offset)
             if idempotent:
                 self.producers.update(header, base_offset, now)
         return Append(base_offset, last_offset, append_time)
@@ -165,14 +166,9 @@ class PartitionLog:
                     raise OffsetOutOfRange(f"{header.base_offset} lies before {self.end_offset}")
                 if header.base_offset > self.end_offset:
                     self._skip_to(header.base_offset)
-                self._write(
-                    batch,
-                    header.base_offset,
-                    header.next_offset,
-                    header.max_timestamp,
-                    header.leader_epoch,
-                    now,
-                )
+                base_offset, next_offset = header.base_offset, header.next_offset
+                self._write(batch, base_offset, next_offset, header.max_timestamp, now)
+                self.leader_epochs.note(header.leader_epoch, base_offset)
                 self.producers.replay(header, now)
 
     def _skip_to(self, offset: int) -> None:
@@ -187,7 +183,6 @@ class PartitionLog:
         base_offset: int,
         next_offset: int,
         max_timestamp: int,
-        leader_epoch: int,
         now: int,
     ) -> None:
         segment = self.segments[-1]
@@ -199,8 +194,6 @@ class PartitionLog:
             segment.append(batch, base_offset, max_timestamp)
         except OSError as error:
             raise self._fail("writing", error) from error
-        if leader_epoch > self.leader_epochs.latest:
-            self.leader_epochs.note(leader_epoch, base_offset)
         self.end_offset = next_offset
 
     def _roll_due(self, segment: Segment, size: int, next_offset: int, now: int) -> bool:
@@ -216,7 +209,7 @@ class PartitionLog:
     def _roll(self, base_offset: int, now: int) -> Segment:
         """Begin a new segment; the lock is held."""
         old = self.segments[-1]
-        new = Segment.create(str(self.directory), base_offset, self.config)
+        new = Segment.create(self.directory, base_offset, self.config)
         new.created_ms = now
         old.seal(base_offset)
         self._bytes_since_durable += old.size
@@ -279,7 +272,9 @@ class PartitionLog:
         sizes = [segment.size for segment in segments]
         if not segments:
             return
-        gaps_below = self.end_offset if self.config.compact else cleaned_to(self.directory)
+        gaps_below = read_cleaner(self.directory).gaps_below
+        if self.config.compact:
+            gaps_below = self.end_offset
         pairs = zip(segments, sizes, strict=True)
         yield from verify_segments(pairs, segments[0].base_offset, gaps_below)
 
@@ -423,7 +418,7 @@ class PartitionLog:
         self._sealed_indexes = []
         self._names_changed = found.new_names
         self._snapshot_offset = found.snapshot_offset
-        self._unchecked = os.path.exists(self.directory / UNCHECKED_FILE)
+        self._unchecked = (self.directory / UNCHECKED_FILE).exists()
 
     # Making room ------------------------------------------------------------------------------
 

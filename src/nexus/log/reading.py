@@ -43,21 +43,19 @@ def read(
     if offset >= last.base_offset:
         at = bisect_right(last.marks.offsets, offset) - 1
         if at >= 0:
-            return _read_latest(log, last, at, max_bytes, limit, at_least_one)
+            whole = limit >= log.end_offset
+            return _read_latest(last, at, max_bytes, None if whole else limit, at_least_one)
     return _healing(log, lambda: _read_indexed(log, offset, max_bytes, limit, at_least_one))
 
 
 def _read_latest(
-    log: Readable, segment: Segment, at: int, max_bytes: int, limit: int, at_least_one: bool
+    segment: Segment, at: int, max_bytes: int, limit: int | None, at_least_one: bool
 ) -> FileSlice | None:
     """Read from the batch with a number among the latest, without touching the disk."""
     marks = segment.marks
     positions = marks.positions
     start = positions[at]
-    if limit >= log.end_offset:
-        stop = segment.size
-    else:
-        stop = positions[bisect_right(marks.offsets, limit) - 1]
+    stop = segment.size if limit is None else positions[bisect_right(marks.offsets, limit) - 1]
     if stop - start > max_bytes:
         stop = positions[bisect_right(positions, start + max_bytes) - 1]
         if stop == start and at_least_one:
@@ -114,8 +112,8 @@ def _healing(log: Readable, work: Callable[[], T]) -> T:
 
 def _mend(log: Readable, mismatch: IndexMismatch) -> None:
     for segment in log.segments:
-        if segment.offsets.path == str(mismatch):
-            _log.warning("%s does not fit its log and is made anew", mismatch)
+        if segment is mismatch.segment:
+            _log.warning("the indexes of %s do not fit and are made anew", segment.path)
             segment.rebuild_indexes()
 
 

@@ -21,7 +21,7 @@ from nexus.log.producers import Producers, Snapshot
 from nexus.log.scan import batches, headers
 from nexus.log.segment import Segment
 from nexus.log.snapshots import newest_snapshot, remove_snapshots
-from nexus.log.swap import cleaned_to, finish_swap
+from nexus.log.swap import finish_swap, read_cleaner
 from nexus.log.verify import Chain, Corruption
 from nexus.wire.batch import BatchHeader
 
@@ -85,7 +85,7 @@ def _begin(request: Request, base_offset: int) -> Recovered:
     directory = request.directory
     # Nothing can be known of a log that lost its data: not its producers, not its epochs.
     remove_snapshots(directory, above=-1)
-    segment = Segment.create(str(directory), base_offset, request.config)
+    segment = Segment.create(directory, base_offset, request.config)
     epochs = LeaderEpochs.load(directory)
     epochs.cut_end(base_offset)
     return Recovered([segment], base_offset, base_offset, epochs, Producers(), new_names=True)
@@ -98,9 +98,8 @@ def _created_ms(request: Request, snapshot: Snapshot | None, segment: Segment) -
 
 
 def _segments(request: Request, listing: Listing) -> list[Segment]:
-    directory = str(request.directory)
     return [
-        Segment(directory, base, size, request.config)
+        Segment(request.directory, base, size, request.config)
         for base, size in sorted(listing.segments.items())
     ]
 
@@ -131,7 +130,7 @@ def _rebuild(segment: Segment, next_offset: int | None = None) -> None:
     segment.rebuild_indexes()
     if next_offset is None:
         next_offset = segment.base_offset
-        for _, header in headers(segment.file.fd, max(segment.offsets.last()[1], 0), segment.size):
+        for _, header in segment.tail_headers():
             next_offset = header.next_offset
     segment.seal(next_offset)
 
@@ -160,7 +159,7 @@ class _Scan:
         self.epochs = LeaderEpochs.load(request.directory)
         self.segments = self._within_limit(_segments(request, listing))
         self.damage: list[Corruption] = []
-        self.cleaned_to = cleaned_to(request.directory)
+        self.gaps_below = read_cleaner(request.directory).gaps_below
         self.chain = Chain(self.segments[0].base_offset, gaps=False)
 
     def run(self) -> Recovered:
@@ -230,7 +229,7 @@ class _Scan:
     def _walk(self, segment: Segment, begin: int, *, last: bool) -> bool:
         """Check and index a segment; False where the log ends inside it."""
         chain = self.chain
-        chain.gaps = self.request.config.compact or segment.base_offset < self.cleaned_to
+        chain.gaps = self.request.config.compact or segment.base_offset < self.gaps_below
         if segment.base_offset > chain.expected and not chain.gaps:
             what = f"offsets {chain.expected} to {segment.base_offset - 1} are missing"
             self._report(segment, 0, what)
@@ -247,9 +246,9 @@ class _Scan:
         """Where to begin in a segment: before what is asked for and what is not indexed yet."""
         for index in (segment.offsets, segment.times):
             index.count = max(index.entries_in(index.path), 0)
-        if not _indexes_fit(segment):
-            segment.cut_indexes(0)
         indexed = segment.cut_indexes(segment.size)
+        if not _indexes_fit(segment):
+            indexed = segment.cut_indexes(0)
         relative, start = segment.offsets.floor(begin - segment.base_offset)
         if start > indexed:
             relative, start = segment.offsets.last()
@@ -315,17 +314,16 @@ class _Scan:
 
 
 def _indexes_fit(segment: Segment) -> bool:
-    """Whether the first and the last sound entry point to the batches that they name."""
-    entries = segment.offsets.ascending(segment.size)
-    if not entries or not segment.times.count:
-        return not segment.size
-    last = segment.offsets.view()[entries - 1]
+    """Whether the first and the last entry point to the batches that they name."""
+    if not segment.offsets.count or not segment.times.count:
+        return True
     fd = segment.file.fd
-    first_batch = next(headers(fd, 0, segment.size), None)
-    last_batch = next(headers(fd, last & 0xFFFF_FFFF, segment.size), None)
-    if first_batch is None or last_batch is None:
+    relative, position = segment.offsets.last()
+    first = next(headers(fd, 0, segment.size), None)
+    last = next(headers(fd, position, segment.size), None)
+    if first is None or last is None:
         return False
     return (
-        segment.times.entry(0)[0] == first_batch[1].max_timestamp
-        and last_batch[1].base_offset - segment.base_offset == last >> 32
+        segment.times.entry(0)[0] == first[1].max_timestamp
+        and last[1].base_offset - segment.base_offset == relative
     )

@@ -5,7 +5,7 @@ The new start of the log counts before a file goes, so nobody is sent to one tha
 
 from __future__ import annotations
 
-import os
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nexus.log.config import FOREVER
@@ -25,7 +25,7 @@ def retain(log: PartitionLog, now_ms: int) -> int:
     if last.size and _expired(log, last, now_ms) and log.flushed_offset == log.end_offset:
         log.roll()
         log.flush()
-    return _drop_first(log, _count_expired(log, now_ms) or _count_excess(log))
+    return _drop_first(log, max(_count_expired(log, now_ms), _count_excess(log)))
 
 
 def _expired(log: PartitionLog, segment: Segment, now_ms: int) -> bool:
@@ -33,7 +33,7 @@ def _expired(log: PartitionLog, segment: Segment, now_ms: int) -> bool:
         return False
     latest = segment.max_timestamp
     if latest < 0:
-        latest = int(os.stat(segment.path).st_mtime * 1000)
+        latest = int(segment.path.stat().st_mtime * 1000)
     return latest < now_ms - log.config.retention_ms
 
 
@@ -41,7 +41,7 @@ def _count_expired(log: PartitionLog, now_ms: int) -> int:
     """How many segments from the first on are too old, and wholly on disk."""
     count = 0
     segments = log.segments
-    for segment, following in zip(segments, segments[1:], strict=False):
+    for segment, following in pairwise(segments):
         if following.base_offset > log.flushed_offset or not _expired(log, segment, now_ms):
             break
         count += 1
@@ -55,7 +55,7 @@ def _count_excess(log: PartitionLog) -> int:
     excess = log.size_bytes - log.config.retention_bytes
     count = 0
     segments = log.segments
-    for segment, following in zip(segments, segments[1:], strict=False):
+    for segment, following in pairwise(segments):
         excess -= segment.size
         if excess < 0 or following.base_offset > log.flushed_offset:
             break
@@ -86,6 +86,11 @@ def _drop_first(log: PartitionLog, count: int) -> int:
     """Delete segments from the start of the log; returns the bytes freed."""
     if not count:
         return 0
+    with log.flush_lock:
+        return _drop(log, count)
+
+
+def _drop(log: PartitionLog, count: int) -> int:
     with log.lock:
         dropped, kept = log.segments[:count], log.segments[count:]
         log.start_offset = max(log.start_offset, kept[0].base_offset)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from nexus.log.config import LogConfig
@@ -60,14 +62,16 @@ class Segment:
         "times",
     )
 
-    def __init__(self, directory: str, base_offset: int, size: int, config: LogConfig) -> None:
-        stem = os.path.join(directory, f"{base_offset:020d}")
-        self.path = f"{stem}.log"
+    def __init__(
+        self, directory: Path, base_offset: int, size: int, config: LogConfig, suffix: str = ""
+    ) -> None:
+        stem = f"{base_offset:020d}"
+        self.path = directory / f"{stem}.log{suffix}"
         self.base_offset = base_offset
         self.size = size
         self.index_interval = config.index_interval_bytes
-        self.offsets = OffsetIndex(f"{stem}.index", 0)
-        self.times = TimeIndex(f"{stem}.timeindex", 0)
+        self.offsets = OffsetIndex(directory / f"{stem}.index{suffix}", 0)
+        self.times = TimeIndex(directory / f"{stem}.timeindex{suffix}", 0)
         self.marks = Marks()
         self.created_ms = 0
         self.indexes_synced_at = 0
@@ -76,9 +80,11 @@ class Segment:
         self._next_index_at = 0
 
     @classmethod
-    def create(cls, directory: str, base_offset: int, config: LogConfig) -> Segment:
+    def create(
+        cls, directory: Path, base_offset: int, config: LogConfig, suffix: str = ""
+    ) -> Segment:
         """A new, empty segment; its name is durable when the directory was synced."""
-        segment = cls(directory, base_offset, 0, config)
+        segment = cls(directory, base_offset, 0, config, suffix)
         # Whatever was left under these names by an interrupted start goes.
         segment._file = OpenFile(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         segment._max_timestamp = NO_TIMESTAMP
@@ -221,6 +227,18 @@ class Segment:
         self.times.close()
         self._file = None
 
+    def hold(self) -> None:
+        """Have everything open, so that the files can be replaced while some still read them."""
+        self.offsets.view()
+        self.times.view()
+        _ = self.file, self.max_timestamp
+
+    def renamed(self) -> None:
+        """The files have lost their suffix."""
+        self.path = self.path.with_suffix("")
+        for index in (self.offsets, self.times):
+            index.path = index.path.with_suffix("")
+
     def remove(self) -> None:
         """Delete the files; those who read one may go on."""
         remove_file(self.path)
@@ -229,6 +247,10 @@ class Segment:
 
     # Looking up -------------------------------------------------------------------------------
 
+    def tail_headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """The last few batches: those from the last that is indexed on."""
+        return headers(self.file.fd, max(self.offsets.last()[1], 0), self.size)
+
     def batch_at(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         """The first batch before position `end` that reaches an offset, with its position."""
         relative, position = self.offsets.floor(offset - self.base_offset)
@@ -236,12 +258,12 @@ class Segment:
         reached = position
         for at, header in headers(self.file.fd, position, end):
             if at == position and relative >= 0 and header.base_offset != expected:
-                raise IndexMismatch(self.offsets.path)
+                raise IndexMismatch(self)
             if header.base_offset + header.last_offset_delta >= offset:
                 return at, header
             reached = at + header.size
         if reached == position < end and relative > 0:
-            raise IndexMismatch(self.offsets.path)
+            raise IndexMismatch(self)
         if reached < end:
             raise CorruptMessage(f"{self.path} holds no batch at {reached}, offset {offset}")
         return None
@@ -270,3 +292,7 @@ class Segment:
 
 class IndexMismatch(Exception):
     """Raised when an index entry does not point to the batch that it names."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(str(segment.offsets.path))
+        self.segment = segment

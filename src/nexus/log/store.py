@@ -7,7 +7,6 @@ returns. Nothing here runs on the event loop.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable
@@ -84,7 +83,7 @@ class LogStore:
             except (FileNotFoundError, NotADirectoryError):
                 # Its creation or deletion was interrupted before it counted.
                 _log.warning("%s is no topic and is set aside", directory)
-                os.rename(directory, self._grave())
+                directory.rename(self._grave())
             except TopicUnreadable as error:
                 _log.error("a topic is left out: %s", error)
 
@@ -183,7 +182,7 @@ class LogStore:
             meta = self._known(name)
             grave = self._grave()
             try:
-                os.rename(self._topic_dir(name), grave)
+                self._topic_dir(name).rename(grave)
                 sync_directory(self.data_dir / "topics")
             except OSError as error:
                 raise StorageError(f"topic {name} cannot be deleted: {error}") from error

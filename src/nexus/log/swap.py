@@ -7,9 +7,8 @@ crash it is either carried out to the end or never happened.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from nexus.log.files import remove_file, sync_directory, write_file
 
@@ -40,34 +39,54 @@ def finish_swap(directory: Path) -> None:
                 remove_file(directory / f"{base:020d}{suffix}")
     for suffix in reversed(_SUFFIXES):
         final = directory / f"{new:020d}{suffix}"
-        if os.path.exists(f"{final}{CLEANED}"):
-            os.rename(f"{final}{CLEANED}", final)
+        cleaned = final.with_name(f"{final.name}{CLEANED}")
+        if cleaned.exists():
+            cleaned.rename(final)
     sync_directory(directory)
     remove_file(directory / SWAP_FILE)
     sync_directory(directory)
 
 
 def _remove_cleaned(directory: Path) -> None:
-    for name in os.listdir(directory):
-        if name.endswith(CLEANED):
-            remove_file(directory / name)
+    for path in directory.iterdir():
+        if path.suffix == CLEANED:
+            remove_file(path)
 
 
-def read_passes(directory: Path) -> list[tuple[int, int]]:
-    """The (offset, time) of past runs: what lies before the offset was first cleaned then."""
+class Pass(NamedTuple):
+    """A run of compaction: what lies before an offset was cleaned then, and these tombstones left.
+
+    A run whose tombstones went has time 0.
+    """
+
+    offset: int
+    time_ms: int
+    tombstones: int
+
+
+class Cleaner(NamedTuple):
+    """What is remembered of past runs, and up to where batches may have gaps between them."""
+
+    gaps_below: int = 0
+    passes: tuple[Pass, ...] = ()
+
+    @property
+    def cleaned_to(self) -> int:
+        """Where the part that was never cleaned begins."""
+        return self.passes[-1].offset if self.passes else 0
+
+
+def read_cleaner(directory: Path) -> Cleaner:
+    """What past runs left; nothing, where there was none."""
     try:
         record = json.loads((directory / CLEANER_FILE).read_bytes())
-        return [(int(offset), int(time_ms)) for offset, time_ms in record["passes"]]
+        passes = tuple(Pass(*map(int, one)) for one in record["passes"])
+        return Cleaner(int(record["gaps_below"]), passes)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return []
+        return Cleaner()
 
 
-def write_passes(directory: Path, passes: list[tuple[int, int]]) -> None:
-    """Remember the runs, durably."""
-    record = {"version": 1, "passes": passes}
+def write_cleaner(directory: Path, cleaner: Cleaner) -> None:
+    """Remember it, durably."""
+    record = {"version": 1, "gaps_below": cleaner.gaps_below, "passes": cleaner.passes}
     write_file(directory / CLEANER_FILE, json.dumps(record).encode("ascii"))
-
-
-def cleaned_to(directory: Path) -> int:
-    """The offset before which batches may have gaps between them."""
-    return max((offset for offset, _ in read_passes(directory)), default=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from nexus.log.scan import batches
 from nexus.log.segment import Segment
@@ -19,7 +20,7 @@ from nexus.wire.errors import CorruptMessage
 class Corruption:
     """Damage in a log: the file, the position in it, the offset that is affected, and what."""
 
-    file: str
+    file: Path
     position: int
     offset: int
     what: str

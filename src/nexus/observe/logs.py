@@ -11,9 +11,10 @@ import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Final, Literal, TextIO
 
 Fields = Mapping[str, object]
+Form = Literal["auto", "human", "json"]
 
 _RESET: Final = "\x1b[0m"
 _COLOURS: Final = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m"}
@@ -60,12 +61,13 @@ def get_logger(name: str) -> Log:
     return Log(logging.getLogger(name))
 
 
-def configure(level: str = "info", stream: TextIO | None = None) -> None:
+def configure(level: str = "info", stream: TextIO | None = None, form: Form = "auto") -> None:
     """Send every log of this process to `stream` (standard error); a later call replaces it."""
     target = stream or sys.stderr
     handler = _QuietHandler(target)
     terminal = _is_terminal(target)
-    handler.setFormatter(HumanFormatter(colour=terminal) if terminal else JsonFormatter())
+    human = form == "human" or (form == "auto" and terminal)
+    handler.setFormatter(HumanFormatter(colour=terminal) if human else JsonFormatter())
     root = logging.getLogger()
     for old in [h for h in root.handlers if isinstance(h, _QuietHandler)]:
         root.removeHandler(old)

@@ -17,8 +17,9 @@ from nexus.wire.generator import FIXED, Source, least_size, present, tagged
 
 Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
 
-# An element costs far more memory as an object than on the wire: no honest message has this many.
+# An element (or a tag) costs far more as an object than on the wire; no honest message has so many.
 ELEMENTS_MAX = 1 << 18
+TEXT_MAX = (1 << 15) - 1
 
 
 def compile_decoder(cls: type, version: int) -> Decoder:
@@ -45,26 +46,24 @@ def read_uvarint(view: memoryview, at: int, first: int) -> tuple[int, int]:
     raise MalformedMessage("a varint is longer than five bytes")
 
 
-def skip_tags(view: memoryview, at: int, end: int, count: int) -> int:
-    """Step over tagged fields that this version does not know."""
-    if count > 127:
-        count, at = read_uvarint(view, at, count)
-    for _ in range(count):
-        _, size, at = _read_tag(view, at)
-        at += size
-        if at > end:
-            raise MalformedMessage("a tagged field goes beyond the message")
-    return at
-
-
-def _read_tag(view: memoryview, at: int) -> tuple[int, int, int]:
+def read_tag(view: memoryview, at: int, end: int) -> tuple[int, int, int]:
+    """Read the head of a tagged field: its tag, where its value begins, and where it ends."""
     tag, at = view[at], at + 1
     if tag > 127:
         tag, at = read_uvarint(view, at, tag)
     size, at = view[at], at + 1
     if size > 127:
         size, at = read_uvarint(view, at, size)
-    return tag, size, at
+    if size > end - at:
+        raise _overrun(f"tag {tag}", size, end - at)
+    return tag, at, at + size
+
+
+def skip_tags(view: memoryview, at: int, end: int, count: int) -> int:
+    """Step over tagged fields that this version does not know."""
+    for _ in range(count):
+        _, _, at = read_tag(view, at, end)
+    return at
 
 
 def _overrun(where: str, claimed: int, left: int) -> MalformedMessage:
@@ -76,7 +75,7 @@ _NAMES: dict[str, Any] = {
     "unpack_from": unpack_from,
     "UUID": UUID,
     "read_uvarint": read_uvarint,
-    "read_tag": _read_tag,
+    "read_tag": read_tag,
     "skip_tags": skip_tags,
     "overrun": _overrun,
 }
@@ -145,44 +144,52 @@ class _DecoderSource(Source):
         """Decode text, bytes or records; `put` says where the value goes."""
         compact = self.compact(field)
         self._length(compact, "h" if field.kind is Kind.STRING else "i")
-        with self.block("if n > 0:" if compact else "if n >= 0:"):
-            self.emit("stop = at + n - 1" if compact else "stop = at + n")
-            with self.block("if stop > end:"):
+        # Longer text could not be sent on in versions whose lengths have two bytes.
+        too_long = f" or n > {TEXT_MAX}" if compact and field.kind is Kind.STRING else ""
+        with self.block("if n >= 0:"):
+            self.emit("stop = at + n")
+            with self.block(f"if stop > end{too_long}:"):
                 self.emit(f"raise overrun({where!r}, n, end - at)")
             self.emit(put.format(_VALUES[field.kind]))
             self.emit("at = stop")
-        self._null(field, put, where, compact)
+        self._null(field, put, where)
 
     def _length(self, compact: bool, form: str) -> None:
-        """Read a length or count into `n`, together with the run before it."""
-        self.run.append(("B" if compact else form, "n"))
-        self.flush()
+        """Read a length or count into `n`, together with the run before it; -1 is null."""
         if compact:
-            with self.block("if n > 127:"):
-                self.emit("n, at = read_uvarint(view, at, n)")
+            self._uvarint()
+            self.emit("n -= 1")
+        else:
+            self.run.append((form, "n"))
+            self.flush()
 
-    def _null(self, field: Field, put: str, where: str, compact: bool) -> None:
+    def _uvarint(self) -> None:
+        self.run.append(("B", "n"))
+        self.flush()
+        with self.block("if n > 127:"):
+            self.emit("n, at = read_uvarint(view, at, n)")
+
+    def _null(self, field: Field, put: str, where: str) -> None:
         if self.version in field.nullable:
-            with self.block("elif n == 0:" if compact else "elif n == -1:"):
+            with self.block("elif n == -1:"):
                 self.emit(put.format("None"))
-        if self.version not in field.nullable or not compact:
-            with self.block("else:"):
-                self.emit(f"raise overrun({where!r}, {'-1' if compact else 'n'}, end - at)")
+        with self.block("else:"):
+            self.emit(f"raise overrun({where!r}, n, end - at)")
+
+    def _spend(self, least: int, where: str) -> None:
+        """Check that `n` elements can follow, and that the message may still have so many."""
+        self.emit("elements -= n")
+        with self.block(f"if n * {least} > end - at or elements < 0:"):
+            self.emit(f"raise overrun({where!r}, n, end - at)")
 
     def _array(self, field: Field, target: str, where: str) -> None:
-        compact = self.compact(field)
         element = field.element
         assert element is not None
-        self._length(compact, "i")
-        with self.block("if n > 0:" if compact else "if n >= 0:"):
-            if compact:
-                self.emit("n -= 1")
-            self.emit("elements -= n")
-            least = least_size(element, self.version, self.flexible)
-            with self.block(f"if n * {least} > end - at or elements < 0:"):
-                self.emit(f"raise overrun({where!r}, n, end - at)")
+        self._length(self.compact(field), "i")
+        with self.block("if n >= 0:"):
+            self._spend(least_size(element, self.version, self.flexible), where)
             self._elements(element, target, where)
-        self._null(field, f"{target} = {{}}", where, compact)
+        self._null(field, f"{target} = {{}}", where)
 
     def _elements(self, element: Kind | type, target: str, where: str) -> None:
         if isinstance(element, Kind) and element in FIXED:
@@ -200,32 +207,26 @@ class _DecoderSource(Source):
 
     def _tags(self, cls: type, target: str) -> None:
         fields = tagged(describe(cls), self.version)
-        self._run_of_tags("n")
-        if not fields:
-            with self.block("if n:"):
-                self.emit("at = skip_tags(view, at, end, n)")
-            return
-        stop, tag = self.unique("stop"), self.unique("tag")
+        self._uvarint()
         with self.block("if n:"):
-            with self.block("if n > 127:"):
-                self.emit("n, at = read_uvarint(view, at, n)")
+            self._spend(2, f"{cls.__name__}'s tags")
+            if not fields:
+                self.emit("at = skip_tags(view, at, end, n)")
+                return
+            stop, tag = self.unique("stop"), self.unique("tag")
             with self.block("for _ in range(n):"):
-                self.emit(f"{tag}, {stop}, at = read_tag(view, at)")
-                self.emit(f"{stop} += at")
-                with self.block(f"if {stop} > end:"):
-                    self.emit(f"raise overrun({cls.__name__!r}, {stop} - at, end - at)")
+                self.emit(f"{tag}, at, {stop} = read_tag(view, at, end)")
                 for field in fields:
                     with self.block(f"if {tag} == {field.tag}:"):
-                        where = f"{cls.__name__}.{field.name}"
-                        self._field(field, f"{target}.{field.name}", where)
-                        self.flush()
-                        with self.block(f"if at != {stop}:"):
-                            self.emit(f"raise overrun({where!r}, at, {stop})")
+                        self._tagged(field, cls, target, stop)
                 self.emit(f"at = {stop}")
 
-    def _run_of_tags(self, count: str) -> None:
-        self.run.append(("B", count))
+    def _tagged(self, field: Field, cls: type, target: str, stop: str) -> None:
+        where = f"{cls.__name__}.{field.name}"
+        self._field(field, f"{target}.{field.name}", where)
         self.flush()
+        with self.block(f"if at != {stop}:"):
+            self.emit(f"raise overrun({where!r}, at, {stop})")
 
 
 _VALUES = {

@@ -12,6 +12,8 @@ from nexus.wire.codec import Payload, Splits, decode_prefix, encode_into
 from nexus.wire.errors import MalformedMessage
 from nexus.wire.messages.headers import RequestHeader
 
+Piece = bytearray | memoryview | Payload
+
 _FIXED = Struct(">hhi")
 _LENGTH_AND_CORRELATION = Struct(">ii")
 
@@ -30,16 +32,14 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
             request_api_key=key, request_api_version=version, correlation_id=correlation_id
         )
         return header, _FIXED.size
-    return decode_prefix(RequestHeader, view, 2 if version >= api.flexible_from else 1)
+    return decode_prefix(RequestHeader, view, 2 if api.flexible(version) else 1)
 
 
-def encode_response(
-    api: Api, version: int, correlation_id: int, response: object
-) -> list[bytearray | memoryview | Payload]:
+def encode_response(api: Api, version: int, correlation_id: int, response: object) -> list[Piece]:
     """Encode a frame: its length, header and body, in pieces around payloads."""
     splits: Splits = []
     # A client reads this one before it knows what the broker speaks: its header stays the oldest.
-    tags = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
+    tags = api.flexible(version) and api.key != ApiKey.API_VERSIONS
     out = bytearray(_LENGTH_AND_CORRELATION.size + tags)
     encode_into(out, response, version, splits)
     if not splits:
@@ -50,9 +50,9 @@ def encode_response(
     return _around(out, splits)
 
 
-def _around(out: bytearray, splits: Splits) -> list[bytearray | memoryview | Payload]:
+def _around(out: bytearray, splits: Splits) -> list[Piece]:
     view = memoryview(out)
-    pieces: list[bytearray | memoryview | Payload] = []
+    pieces: list[Piece] = []
     start = 0
     for position, payload in splits:
         if position > start:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.group_driver import GROUP, REBALANCE_MS, SESSION_MS, Driver
 
 from nexus.groups import GroupConfig, MemberProtocol
 from nexus.wire.errors import ErrorCode
+from support.group_driver import GROUP, REBALANCE_MS, SESSION_MS, Driver
 
 RANGE = MemberProtocol("range", b"r")
 STICKY = MemberProtocol("sticky", b"s")

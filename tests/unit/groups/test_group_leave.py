@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.group_driver import SESSION_MS, Driver, dynamic, subscription
 
 from nexus.groups import JoinResult, LeavingMember, MemberProtocol
 from nexus.wire.errors import ErrorCode
+from support.group_driver import SESSION_MS, Driver, dynamic, subscription
 
 
 def test_a_member_that_leaves_makes_the_others_rebalance() -> None:
@@ -174,8 +174,8 @@ def test_a_static_member_that_restarts_while_others_rebalance_joins_them(pair: P
 def test_a_static_member_that_restarts_while_completing_makes_all_start_over() -> None:
     driver = Driver()
     first = driver.joined(driver.join(instance="host-1"))
-    waiting = driver.sync(first)
     driver.hold_stores = True
+    waiting = driver.sync(first)
     back = driver.join(instance="host-1")
     assert driver.synced(waiting).error is ErrorCode.FENCED_INSTANCE_ID
     assert driver.joined(back).generation_id == first.generation_id + 1
@@ -194,18 +194,18 @@ def test_a_static_member_whose_wishes_change_the_protocol_forces_a_rebalance() -
 
 def test_a_static_member_that_is_away_keeps_its_place_through_a_rebalance() -> None:
     driver = Driver()
-    slow = {"session_ms": 120_000, "rebalance_ms": 20_000}
-    one = driver.join(instance="host-1", **slow)
-    two = driver.join(instance="host-2", **slow)
-    ids = [driver.joined(one).member_id, driver.member_id_of(two)]
-    leader = driver.joined(driver.join(ids[0], instance="host-1", **slow))
-    driver.sync(leader, {})
-    rejoin = driver.join(ids[0], instance="host-1", **slow)
+
+    def join(instance: str, member_id: str = "") -> int:
+        return driver.join(member_id, instance=instance, session_ms=120_000, rebalance_ms=20_000)
+
+    ids = [driver.member_id_of(join(instance)) for instance in ("host-1", "host-2")]
+    driver.sync(driver.joined(join("host-1", ids[0])), {})
+    rejoin = join("host-1", ids[0])
     driver.pass_ms(20_000)
     assert sorted(m.member_id for m in driver.joined(rejoin).members) == sorted(ids)
     driver.sync(driver.joined(rejoin), {ids[1]: b"kept"})
     driver.pass_ms(60_000)
-    back = driver.joined(driver.join(instance="host-2", **slow))
+    back = driver.joined(join("host-2"))
     assert driver.synced(driver.sync(back)).assignment == b"kept"
 
 
@@ -227,9 +227,9 @@ def test_a_rebalance_of_static_members_that_never_return_ends_empty(pair: Pair) 
     assert driver.state() == "Empty"
 
 
-def test_subscriptions_hold_while_a_static_member_is_replaced(pair: Pair) -> None:
-    driver, _, _ = pair
+def test_a_static_member_that_comes_back_for_other_topics_forces_a_rebalance(pair: Pair) -> None:
+    driver, leader, _ = pair
     more = (MemberProtocol("range", subscription("t", "u")),)
-    back = driver.joined(driver.join(instance="host-2", protocols=more))
-    assert back.error is ErrorCode.NONE
-    assert driver.state() == "Stable"
+    back = driver.join(instance="host-2", protocols=more)
+    rejoin = driver.joined(driver.join(leader.member_id, instance="host-1"))
+    assert rejoin.generation_id == driver.joined(back).generation_id == leader.generation_id + 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from support.group_driver import REBALANCE_MS, SESSION_MS, Driver
-
 from nexus.groups import JoinResult
 from nexus.wire.errors import ErrorCode
+from support.group_driver import REBALANCE_MS, SESSION_MS, Driver
 
 
 def two_joined(driver: Driver) -> tuple[JoinResult, JoinResult]:
@@ -65,7 +64,7 @@ def test_a_store_that_comes_too_late_is_no_assignment() -> None:
 
 def test_a_leader_that_syncs_twice_is_taken_at_its_first_word() -> None:
     driver = Driver()
-    leader, follower = two_joined(driver)
+    leader, _ = two_joined(driver)
     driver.hold_stores = True
     first = driver.sync(leader, {leader.member_id: b"first"})
     second = driver.sync(leader, {leader.member_id: b"second"})

@@ -74,6 +74,16 @@ def test_a_real_terminal_gets_colour_for_warnings() -> None:
     assert b"disk is nearly full\x1b[0m" in shown
 
 
+def test_the_form_can_be_chosen() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    configure("info", terminal, "json")
+    log.info("for a machine")
+    configure("info", file, "human")
+    log.warning("for a person")
+    assert lines(terminal)[0]["message"] == "for a machine"
+    assert file.getvalue().endswith("WARNING log.segment: for a person\n")
+
+
 def test_what_lies_below_the_level_is_not_written() -> None:
     stream = io.StringIO()
     configure("warning", stream)

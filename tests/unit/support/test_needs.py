@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from support.needs import missing, need_program
 
 

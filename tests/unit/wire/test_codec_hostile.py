@@ -18,6 +18,7 @@ from nexus.wire.frames import decode_request_header
 from nexus.wire.messages.delete_groups import DeleteGroupsRequest
 from nexus.wire.messages.describe_groups import DescribeGroupsRequest
 from nexus.wire.messages.fetch import FetchRequest, FetchTopic
+from nexus.wire.messages.heartbeat import HeartbeatRequest
 from nexus.wire.messages.metadata import MetadataRequest
 from nexus.wire.messages.produce import ProduceRequest
 from support.codec_strategies import messages
@@ -33,7 +34,7 @@ LIES = [
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 some = settings(
-    max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -167,6 +168,20 @@ def test_many_tags_are_skipped_in_every_element() -> None:
     topics = decode(MetadataRequest, memoryview(body), 12).topics
     assert topics is not None
     assert [topic.name for topic in topics] == ["t"] * 3
+
+
+@pytest.mark.parametrize(("tags", "fits"), [(ELEMENTS_MAX, True), (ELEMENTS_MAX + 1, False)])
+def test_no_message_may_have_too_many_tags(tags: int, fits: bool) -> None:
+    body = bytes(encode(HeartbeatRequest(), 4))[:-1] + compact(tags) + b"\x64\x00" * tags
+    with contextlib.nullcontext() if fits else pytest.raises(MalformedMessage):
+        decode(HeartbeatRequest, memoryview(body), 4)
+
+
+def test_text_too_long_for_older_versions_is_refused_in_new_ones_too() -> None:
+    for length, fits in ((32_767, True), (32_768, False)):
+        body = encode(DeleteGroupsRequest(groups_names=["x" * length]), 2)
+        with contextlib.nullcontext() if fits else pytest.raises(MalformedMessage):
+            decode(DeleteGroupsRequest, memoryview(body), 2)
 
 
 def test_text_that_is_not_utf8_is_refused() -> None:

@@ -40,7 +40,7 @@ def in_every_version(classes: list[type]) -> pytest.MarkDecorator:
 
 @in_every_version(SERVED + EMBEDDED + HEADERS)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 def test_others_understand_what_we_encode_and_we_understand_them(
     cls: type, version: int, data: st.DataObject
 ) -> None:

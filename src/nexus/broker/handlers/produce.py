@@ -8,11 +8,11 @@ so off the event loop.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nexus.broker.dispatch import NO_RESPONSE, Request
+from nexus.broker.dispatch import NO_RESPONSE, Deferred, Request
 from nexus.broker.partition import Partition
 from nexus.broker.topics import Topic
 from nexus.wire.batch import BatchHeader, check_from_client, read_header
@@ -55,8 +55,8 @@ def handle(broker: Broker, request: Request, body: ProduceRequest) -> Any:
         responses.append(TopicProduceResponse(name=topic_data.name, partition_responses=answers))
     response = ProduceResponse(responses=responses)
     if body.acks == ACKS_NONE:
-        return _unanswered(broker, request, response, work.waits)
-    return response if not work.waits else _when_safe(response, work.waits)
+        return _unanswered(request, response)
+    return work.answer_with(response)
 
 
 def _refusal(body: ProduceRequest) -> ProtocolError | None:
@@ -80,15 +80,17 @@ class InvalidRequiredAcks(ProtocolError):
 
 
 class _Work:
-    """One request's appends, and what its answer has to wait for."""
+    """One request's appends, and how many of them its answer still waits for."""
 
-    __slots__ = ("_acks", "_broker", "_version", "waits")
+    __slots__ = ("_acks", "_answer", "_broker", "_response", "_version", "_waiting")
 
     def __init__(self, broker: Broker, version: int, acks: int) -> None:
         self._broker = broker
         self._version = version
         self._acks = acks
-        self.waits: list[Coroutine[Any, Any, None]] = []
+        self._waiting = 0
+        self._answer: Deferred | None = None
+        self._response: ProduceResponse | None = None
 
     def append(self, topic: Topic | None, data: PartitionProduceData) -> PartitionProduceResponse:
         """Append to one partition."""
@@ -102,15 +104,23 @@ class _Work:
             if header.codec == Codec.ZSTD and self._version < ZSTD_SINCE_VERSION:
                 raise UnsupportedCompressionType("zstd needs version 7 of Produce or later")
             if _must_look_inside(topic, header) or partition.append_lock.locked():
+                self._waiting += 1
                 # The receive buffer is used again as soon as we return: this needs its own.
-                self.waits.append(self._append_slowly(topic, partition, bytearray(batch), answer))
-                return answer
-            wait = self._write(topic, partition, batch, header, answer)
-            if wait is not None:
-                self.waits.append(_guarded(wait, answer))
+                own = bytearray(batch)
+                self._broker.dispatcher.later(self._append_slowly(topic, partition, own, answer))
+            else:
+                self._write(topic, partition, batch, header, answer)
         except ProtocolError as error:
             self._fail(answer, error)
         return answer
+
+    def answer_with(self, response: ProduceResponse) -> ProduceResponse | Deferred:
+        """The response, now or when everything in it is as safe as it was asked to be."""
+        if not self._waiting:
+            return response
+        self._response = response
+        self._answer = Deferred()
+        return self._answer
 
     async def _append_slowly(
         self, topic: Topic, partition: Partition, batch: bytearray, answer: PartitionProduceResponse
@@ -118,11 +128,11 @@ class _Work:
         try:
             async with partition.append_lock:
                 ready = await self._broker.off_loop(_prepare, topic, memoryview(batch))
-                wait = self._write(topic, partition, ready, read_header(ready), answer)
-            if wait is not None:
-                await wait
+                self._write(topic, partition, ready, read_header(ready), answer)
         except ProtocolError as error:
             self._fail(answer, error)
+        finally:
+            self._done()
 
     def _write(
         self,
@@ -131,13 +141,25 @@ class _Work:
         batch: memoryview,
         header: BatchHeader,
         answer: PartitionProduceResponse,
-    ) -> asyncio.Future[None] | None:
+    ) -> None:
         appended = partition.append(batch, header)
         topic.traffic.appended(header)
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.append_time_ms
         answer.log_start_offset = partition.log.start_offset
-        return partition.when_safe(appended.last_offset + 1) if self._acks == ACKS_ALL else None
+        if self._acks == ACKS_ALL:
+            then = partial(self._safe, answer)
+            self._waiting += partition.when_safe(appended.last_offset + 1, then)
+
+    def _safe(self, answer: PartitionProduceResponse, error: ProtocolError | None) -> None:
+        if error is not None:
+            self._fail(answer, error)
+        self._done()
+
+    def _done(self) -> None:
+        self._waiting -= 1
+        if not self._waiting and self._answer is not None:
+            self._answer.resolve(self._response)
 
     def _fail(self, answer: PartitionProduceResponse, error: ProtocolError) -> None:
         self._broker.metrics.error(error.code.name.lower())
@@ -167,34 +189,10 @@ def _prepare(topic: Topic, batch: memoryview) -> memoryview:
     return memoryview(recompress(batch, topic.codec))
 
 
-async def _guarded(wait: asyncio.Future[None], answer: PartitionProduceResponse) -> None:
-    try:
-        await wait
-    except ProtocolError as error:
-        _fail(answer, error)
-
-
-async def _when_safe(
-    response: ProduceResponse, waits: list[Coroutine[Any, Any, None]]
-) -> ProduceResponse:
-    if len(waits) == 1:
-        await waits[0]
-    else:
-        await asyncio.gather(*waits)
-    return response
-
-
-def _unanswered(
-    broker: Broker,
-    request: Request,
-    response: ProduceResponse,
-    waits: list[Coroutine[Any, Any, None]],
-) -> Any:
+def _unanswered(request: Request, response: ProduceResponse) -> Any:
     """acks=0: nobody listens, so a client learns of an error by losing its connection."""
     if any(answer.error_code for answer in _answers(response)):
         request.connection.close()
-    for wait in waits:
-        broker.dispatcher.later(wait)
     return NO_RESPONSE
 
 

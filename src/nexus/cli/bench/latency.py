@@ -8,7 +8,17 @@ import typer
 
 from nexus.bench.disk import fsync_time
 from nexus.bench.latency import LatencySetting, measure
-from nexus.cli.bench.options import Acks, Partitions, Producers, Size, bench_topic, show, spinner
+from nexus.cli.bench.options import (
+    Acks,
+    BrokerUsage,
+    Http,
+    Partitions,
+    Producers,
+    Size,
+    bench_topic,
+    show,
+    spinner,
+)
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
@@ -31,6 +41,7 @@ def latency(
         Path | None,
         typer.Option(exists=True, help="Also measure the disk's own fsync time in this folder."),
     ] = None,
+    http: Http = None,
     json: JsonFlag = False,
 ) -> int:
     """Measure end-to-end latency. Producers and consumer run on this machine and share its clock.
@@ -53,8 +64,10 @@ def latency(
             acks=acks,
             linger_ms=linger_ms,
         )
+        usage = BrokerUsage(http)
         with spinner(f"{rate:g} messages a second for {seconds:g} s"):
             took = measure(setting)
+        cost = usage.finish(int(rate * seconds))
     numbers = {name: round(value, 3) for name, value in asdict(took).items()}
-    show(numbers | {f"fsync_{name}": value for name, value in disk.items()}, json)
+    show(numbers | cost | {f"fsync_{name}": value for name, value in disk.items()}, json)
     return 0

@@ -5,7 +5,14 @@ from typing import Annotated, Any
 import typer
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 
-from nexus.cli.kafka import REQUEST_TIMEOUT_S, Cluster, KafkaProblem, collect, result_of
+from nexus.cli.kafka import (
+    REQUEST_TIMEOUT_S,
+    Cluster,
+    KafkaProblem,
+    collect,
+    explain_any,
+    result_of,
+)
 from nexus.cli.output import Failures
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
@@ -17,7 +24,7 @@ def group_ids(cluster: Cluster, failures: Failures) -> list[str]:
     future = cluster.admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S)
     listing = result_of(future, f"groups at {cluster.bootstrap}")
     for error in listing.errors or []:
-        failures.add(f"groups: {error}")
+        failures.add(f"groups: {explain_any(error)}")
     return sorted(group.group_id for group in listing.valid or [])
 
 

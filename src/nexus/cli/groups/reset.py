@@ -60,7 +60,7 @@ def reset(
     partitions = _partitions(cluster, group, current, topic or [])
     targets = _targets(cluster, partitions, current, selector, failures)
     if execute and targets:
-        _refuse_members(cluster, group)
+        _refuse_members(cluster, group, failures)
         _commit(cluster, group, targets, failures)
     _print(group, current, targets, done=execute, json=json)
     return failures.exit_code
@@ -119,8 +119,9 @@ def _targets(
     }
 
 
-def _refuse_members(cluster: Cluster, group: str) -> None:
-    members = [m for g in describe_groups(cluster, [group], Failures()).values() for m in g.members]
+def _refuse_members(cluster: Cluster, group: str, failures: Failures) -> None:
+    found = describe_groups(cluster, [group], failures)
+    members = [member for description in found.values() for member in description.members]
     if members:
         raise KafkaProblem(
             f"group {group} has {len(members)} member(s), first {members[0].client_id}"
