@@ -23,7 +23,7 @@ from nexus.broker.maintenance import Maintenance
 from nexus.broker.metrics import BrokerMetrics
 from nexus.broker.partition import Partition
 from nexus.broker.producer_ids import ProducerIds
-from nexus.broker.server import Server, raise_descriptor_limit
+from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
 from nexus.broker.topics import Topics
 from nexus.log import LogStore, PartitionLog
@@ -97,10 +97,18 @@ class Broker:
         self.groups.start()
         self.metrics.watch(self)
         self.port = self.server.listen(self.settings.broker.host, self.settings.broker.port)
-        await self.side_port.start()
+        await self._start_side_port()
         self.maintenance.start()
+        self.loop.run_in_executor(self._chores, self.store.remove_deleted)
         self.server.start()
         self.is_ready = True
+
+    async def _start_side_port(self) -> None:
+        own = self.settings.broker
+        try:
+            await self.side_port.start()
+        except OSError as error:
+            raise AddressInUse(own.http_host, own.http_port, "--http", error) from error
 
     async def stop(self) -> None:
         """Drain, flush and close; safe to call after a failed start."""

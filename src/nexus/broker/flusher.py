@@ -47,9 +47,10 @@ class Flusher:
 
     def stop(self) -> None:
         """Let the threads finish what they have and end."""
-        for _ in self._threads:
+        running = [thread for thread in self._threads if thread.is_alive()]
+        for _ in running:
             self._queue.put(None)
-        for thread in self._threads:
+        for thread in running:
             thread.join(timeout=5)
 
     def request(self, partition: Partition) -> None:
@@ -88,6 +89,8 @@ class Flusher:
             partition, error, seconds = self._outcomes.popleft()
             partition.flush_requested = False
             self._observe_seconds(seconds)
+            if partition.is_retired:
+                continue
             if error is not None:
                 partition.on_failed(error)
                 self._on_failed(partition)

@@ -36,6 +36,10 @@ def side_port(broker: Broker) -> SidePort:
         return Response(200 if broker.is_ready else 503, JSON, json.dumps(facts).encode() + b"\n")
 
     async def metrics() -> Response:
-        return Response(200, METRICS_TYPE, await broker.off_loop(broker.metrics.registry.render))
+        # Read on the event loop, where nothing changes meanwhile; written out on a thread.
+        snapshot = broker.metrics.registry.snapshot()
+        from nexus.observe.exposition import CONTENT_TYPE, encode  # noqa: PLC0415 - slow to load
+
+        return Response(200, CONTENT_TYPE, await broker.off_loop(encode, snapshot))
 
     return SidePort(own.http_host, own.http_port, {"/health": health, "/metrics": metrics})

@@ -144,10 +144,10 @@ class _Run:
         self._learn()
         groups = list(self._groups())
         before = sum(segment.size for group in groups for segment in group)
-        gaps_below = max(self.cleaner.gaps_below, self.map_end)
-        write_cleaner(self.log.directory, self.cleaner._replace(gaps_below=gaps_below))
+        self.log.allow_gaps_below(self.map_end)
         written = [new for group in groups if (new := self._rewrite(group)) is not None]
-        write_cleaner(self.log.directory, Cleaner(gaps_below, self._passes()))
+        with self.log.flush_lock:
+            write_cleaner(self.log.directory, Cleaner(self.log.gaps_below, self._passes()))
         return CompactionResult(
             before,
             sum(segment.size for segment in written),

@@ -59,6 +59,7 @@ def read_or_make_meta(data_dir: Path, node_id: int | None) -> StoreMeta:
     if record is None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
         meta = StoreMeta(FORMAT_VERSION, cluster_id, node_id)
+        write_points(data_dir, {})
         write_json(data_dir / META_FILE, asdict(meta))
         return meta
     version = record.get("format_version")
@@ -77,13 +78,18 @@ def take_clean_mark(data_dir: Path) -> bool:
     return True
 
 
-def read_points(data_dir: Path) -> dict[str, int]:
-    """The recovery points by `<topic id>/<partition>`; empty where the file is gone or damaged."""
+def read_points(data_dir: Path) -> dict[str, int] | None:
+    """The recovery points by `<topic id>/<partition>`; None where the file is gone or damaged."""
     try:
         record = read_json(data_dir / POINTS_FILE) or {}
-        return {str(name): int(point) for name, point in record.get("points", {}).items()}
-    except (DataDirUnreadable, ValueError, TypeError, AttributeError):
-        return {}
+        return {str(name): int(point) for name, point in record["points"].items()}
+    except (DataDirUnreadable, ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def write_points(data_dir: Path, points: dict[str, int]) -> None:
+    """Keep the recovery points, durably."""
+    write_json(data_dir / POINTS_FILE, {"version": 1, "points": points})
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from nexus.log.producers import Producers, Snapshot
 from nexus.log.recovery import Recovered, Request, recover
 from nexus.log.segment import Marks, Segment
 from nexus.log.snapshots import remove_snapshots, write_snapshot
-from nexus.log.swap import read_cleaner
+from nexus.log.swap import read_cleaner, write_cleaner
 from nexus.log.verify import Corruption, verify_segments
 from nexus.wire.batch import BatchHeader, iter_headers, stamp, stamp_append_time, validate
 from nexus.wire.errors import InvalidTimestamp, MessageTooLarge, OffsetOutOfRange, StorageError
@@ -72,6 +72,9 @@ class PartitionLog:
         self._durable_snapshot_offset = -1
         self._bytes_since_durable = 0
         self._unchecked = False
+        # Before this offset some may be missing between two batches, for good reasons.
+        self.gaps_below = 0
+        self._gaps_changed = False
 
     @classmethod
     def open(
@@ -176,6 +179,8 @@ class PartitionLog:
         if self.size_bytes == 0:
             self.start_offset = offset
         self.segments[-1].marks.clear()
+        self.gaps_below = offset
+        self._gaps_changed = True
 
     def _write(
         self,
@@ -272,11 +277,8 @@ class PartitionLog:
         sizes = [segment.size for segment in segments]
         if not segments:
             return
-        gaps_below = read_cleaner(self.directory).gaps_below
-        if self.config.compact:
-            gaps_below = self.end_offset
         pairs = zip(segments, sizes, strict=True)
-        yield from verify_segments(pairs, segments[0].base_offset, gaps_below)
+        yield from verify_segments(pairs, segments[0].base_offset, self.gaps_below)
 
     # Durability -------------------------------------------------------------------------------
 
@@ -294,6 +296,8 @@ class PartitionLog:
                 return end
             try:
                 self.leader_epochs.save()
+                if self._gaps_changed:
+                    self.allow_gaps_below(self.gaps_below)
                 for segment in sealed:
                     segment.sync()
                 last.sync()
@@ -304,6 +308,14 @@ class PartitionLog:
                 raise self._fail("syncing", error) from error
             self.flushed_offset = end
             return end
+
+    def allow_gaps_below(self, offset: int) -> None:
+        """Note durably that what is missing before an offset is no damage. Raises OSError."""
+        with self.flush_lock:
+            self._gaps_changed = False
+            self.gaps_below = max(self.gaps_below, offset)
+            cleaner = read_cleaner(self.directory)
+            write_cleaner(self.directory, cleaner._replace(gaps_below=self.gaps_below))
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
@@ -414,6 +426,8 @@ class PartitionLog:
         self.segments = tuple(found.segments)
         self.end_offset = self.flushed_offset = found.end_offset
         self.damage = found.damage
+        self.gaps_below = found.gaps_below
+        self._gaps_changed = False
         self._sealed = []
         self._sealed_indexes = []
         self._names_changed = found.new_names

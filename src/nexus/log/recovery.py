@@ -37,6 +37,7 @@ class Recovered:
     end_offset: int
     epochs: LeaderEpochs
     producers: Producers
+    gaps_below: int = 0
     snapshot_offset: int = -1
     damage: list[Corruption] = field(default_factory=list)
     new_names: bool = False
@@ -121,6 +122,7 @@ def _take_as_closed(request: Request, listing: Listing, snapshot: Snapshot) -> R
         snapshot.offset,
         LeaderEpochs.load(request.directory),
         Producers(snapshot.states),
+        read_cleaner(request.directory).gaps_below,
         snapshot.offset,
     )
 
@@ -159,8 +161,8 @@ class _Scan:
         self.epochs = LeaderEpochs.load(request.directory)
         self.segments = self._within_limit(_segments(request, listing))
         self.damage: list[Corruption] = []
-        self.gaps_below = read_cleaner(request.directory).gaps_below
-        self.chain = Chain(self.segments[0].base_offset, gaps=False)
+        gaps_below = read_cleaner(request.directory).gaps_below
+        self.chain = Chain(self.segments[0].base_offset, gaps_below)
 
     def run(self) -> Recovered:
         """Walk, cut, sync."""
@@ -168,6 +170,9 @@ class _Scan:
         pending = self.segments
         kept: list[Segment] = []
         while pending:
+            if kept and self._is_cut_off(pending[0]):
+                self._drop(pending)
+                break
             segment, *pending = pending
             kept.append(segment)
             if pending and pending[0].base_offset <= begin:
@@ -214,6 +219,7 @@ class _Scan:
             end,
             self.epochs,
             self.producers,
+            self.chain.gaps_below,
             snapshot_offset,
             self.damage,
         )
@@ -224,16 +230,20 @@ class _Scan:
                 segment.sync()
         sync_directory(self.request.directory)
 
+    def _is_cut_off(self, segment: Segment) -> bool:
+        """Whether a segment does not follow the one before, whose tail was torn."""
+        expected = self.chain.expected
+        if not self.chain.missing(segment.base_offset):
+            return False
+        what = f"offsets {expected} to {segment.base_offset - 1} are missing"
+        self._report(segment, 0, what)
+        return self.torn_from is not None and expected >= self.torn_from
+
     # One segment ------------------------------------------------------------------------------
 
     def _walk(self, segment: Segment, begin: int, *, last: bool) -> bool:
         """Check and index a segment; False where the log ends inside it."""
-        chain = self.chain
-        chain.gaps = self.request.config.compact or segment.base_offset < self.gaps_below
-        if segment.base_offset > chain.expected and not chain.gaps:
-            what = f"offsets {chain.expected} to {segment.base_offset - 1} are missing"
-            self._report(segment, 0, what)
-        chain.expected = segment.base_offset
+        self.chain.expected = segment.base_offset
         at = self._start_in(segment, begin)
         at, fault = self._skim(segment, at)
         if fault is None:

@@ -53,6 +53,7 @@ class LogStore:
         self._lock_file: OpenFile | None = lock
         self._now_ms = now_ms
         self._points: dict[str, int] = {}
+        self._first_point: int | None = 0
         self._mutex = RLock()
 
     @classmethod
@@ -69,7 +70,10 @@ class LogStore:
             store = cls(data_dir, top.lock(data_dir), now_ms)
             store.meta = top.read_or_make_meta(data_dir, node_id)
             store.clean = top.take_clean_mark(data_dir)
-            store._points = top.read_points(data_dir)
+            points = top.read_points(data_dir)
+            store._points = points or {}
+            # A partition that has no point yet was not synced; if all are lost, nobody knows.
+            store._first_point = 0 if points is not None else None
             store._find_topics()
             sync_directory(data_dir)
         except OSError as error:
@@ -100,7 +104,7 @@ class LogStore:
 
     def _open_log(self, meta: TopicMeta, number: int, config: LogConfig) -> PartitionLog:
         directory = self._partition_dir(meta.name, number)
-        point = self._points.get(_point_name(meta, number))
+        point = self._points.get(_point_name(meta, number), self._first_point)
         try:
             return PartitionLog.open(
                 directory, config, recovery_point=point, clean=self.clean, now_ms=self._now_ms
@@ -258,7 +262,7 @@ class LogStore:
             if points == self._points:
                 return
             try:
-                top.write_json(self.data_dir / top.POINTS_FILE, {"version": 1, "points": points})
+                top.write_points(self.data_dir, points)
             except OSError as error:
                 raise StorageError(f"{self.data_dir}: {error.strerror}") from error
             self._points = points

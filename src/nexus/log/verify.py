@@ -31,22 +31,26 @@ class Corruption:
 
 @dataclass(slots=True)
 class Chain:
-    """What the next batch has to follow; where `gaps`, offsets may be left out."""
+    """What the next batch has to follow; up to `gaps_below` offsets may be left out."""
 
     expected: int
-    gaps: bool
+    gaps_below: int
     epoch: int = -1
+
+    def missing(self, base_offset: int) -> bool:
+        """Whether offsets that ought to be there lie before one."""
+        return base_offset > self.expected and base_offset > self.gaps_below
 
     def fault(self, header: BatchHeader, batch: memoryview | None) -> str | None:
         """What is wrong with the next batch (its bytes are checked too, if given), or None."""
         base = header.base_offset
-        if base != self.expected and (base < self.expected or not self.gaps):
+        if base < self.expected or self.missing(base):
             return f"offset {base} where {self.expected} should be"
         if header.leader_epoch < self.epoch:
             return f"leader epoch {header.leader_epoch} after {self.epoch}"
         if batch is not None:
             try:
-                validate(batch, header, compacted=self.gaps)
+                validate(batch, header, compacted=base < self.gaps_below)
             except CorruptMessage as error:
                 return str(error)
         self.expected = header.next_offset
@@ -58,10 +62,9 @@ def verify_segments(
     segments: Iterable[tuple[Segment, int]], start: int, gaps_below: int
 ) -> Iterator[Corruption]:
     """Everything that is wrong in some segments, each of them given with its size."""
-    chain = Chain(start, gaps=False)
+    chain = Chain(start, gaps_below)
     for segment, size in segments:
-        chain.gaps = segment.base_offset < gaps_below
-        if segment.base_offset > chain.expected and not chain.gaps:
+        if chain.missing(segment.base_offset):
             what = f"offsets {chain.expected} to {segment.base_offset - 1} are missing"
             yield Corruption(segment.path, 0, chain.expected, what)
         chain.expected = max(segment.base_offset, chain.expected)
