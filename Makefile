@@ -45,10 +45,9 @@ chaos: setup packages ## Run the long fault and load tests
 
 coverage: setup packages ## Run the tests and report what they do not reach
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not chaos" $(ARGS)
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage html --quiet
-	$(BIN)/coverage report
+	$(BIN)/coverage run -m pytest -m "not chaos" $(ARGS); failed=$$?; \
+		$(BIN)/coverage combine --quiet; $(BIN)/coverage html --quiet; $(BIN)/coverage report; \
+		exit $$failed
 
 check: setup ## Lint, types and import rules
 	$(BIN)/ruff check .

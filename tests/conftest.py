@@ -27,7 +27,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = outcome.get_result()
     if report.failed:
         for broker in brokers.running:
-            report.sections.append((f"broker {broker.bootstrap}", broker.stderr[-3000:]))
+            last = broker.stderr.splitlines()[-12:]
+            report.sections.append((f"broker {broker.bootstrap}", "\n".join(last)))
 
 
 @pytest.fixture(scope="session")

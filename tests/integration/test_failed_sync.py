@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.broker import BrokerProcess
-from support.confluent import admin_of, create_topic, deliver, producer_of, values_in, watermarks
+from support.confluent import admin_of, create_topic, deliver, producer_of, values_in
 from support.rawwire import STORAGE_ERROR, RawConnection, batch, produce, record
 from support.tracing import failing, results, traced
 
@@ -15,18 +15,22 @@ SYNCS = "fdatasync,fsync"
 def test_nothing_is_acknowledged_after_a_failed_sync(
     own_broker: BrokerProcess, tmp_path: Path, name: str
 ) -> None:
-    create_topic(admin_of(own_broker.bootstrap), name)
+    create_topic(admin_of(own_broker.bootstrap), name, 2)
     with RawConnection(own_broker.port) as connection:
-        assert produce(connection, name, batch(record(b"before"))) == (0, 0)
+        for partition in (0, 1):
+            assert produce(connection, name, batch(record(b"before")), partition) == (0, 0)
         with failing(own_broker.pid, tmp_path / "strace", SYNCS, "EIO"):
             refused = [produce(connection, name, batch(record(b"lost")))[0] for _ in range(3)]
             assert refused == [STORAGE_ERROR] * 3
-            assert watermarks(own_broker.bootstrap, name) == (0, 1)
+            # The partition is offline, and the broker says so; the other one is served.
+            assert own_broker.metric("nexus_broker_partitions_offline") == 1
+            assert values_in(own_broker.bootstrap, name, 1) == [b"before"]
 
     # The disk is well again: the partition comes back by itself, without what was refused.
     producer = producer_of(own_broker.bootstrap)
     assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
     assert values_in(own_broker.bootstrap, name) == [b"before", b"after"]
+    assert own_broker.metric("nexus_broker_partitions_offline") == 0
     own_broker.kill()
     own_broker.start()
     assert values_in(own_broker.bootstrap, name) == [b"before", b"after"]
@@ -40,7 +44,6 @@ def test_a_failed_write_is_refused_and_the_partition_comes_back(
         assert produce(connection, name, batch(record(b"before"))) == (0, 0)
         with failing(own_broker.pid, tmp_path / "strace", "pwrite64,pwritev", "EIO"):
             assert produce(connection, name, batch(record(b"lost")))[0] == STORAGE_ERROR
-            assert values_in(own_broker.bootstrap, name) == [b"before"]
     producer = producer_of(own_broker.bootstrap)
     assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
     assert values_in(own_broker.bootstrap, name) == [b"before", b"after"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import cramjam
 import pytest
 
 from support.broker import BrokerProcess
@@ -37,6 +38,7 @@ from support.waiting import wait_until
 
 CORRUPT, TOO_LARGE, UNSUPPORTED_VERSION, INVALID_RECORD = 2, 10, 35, 87
 GROWTH_MAX = 64 << 20
+BOMB_BYTES = 64 << 20
 
 
 @pytest.fixture
@@ -85,7 +87,8 @@ def test_a_lie_about_a_length_is_not_waited_for_in_memory(served: BrokerProcess)
 
 def test_a_version_that_is_too_new_is_answered_with_the_ranges(served: BrokerProcess) -> None:
     with RawConnection(served.port) as connection:
-        answer = connection.request(API_VERSIONS, 99, b"")
+        # A newer header has tagged fields (none here), and the body two texts and its own.
+        answer = connection.request(API_VERSIONS, 99, b"\0" + b"\x04raw" + b"\x021" + b"\0")
         assert answer is not None
         code, count = struct.unpack_from(">hi", answer)
         ranges = {
@@ -138,31 +141,43 @@ def test_a_bad_batch_is_refused_with_its_error(
         assert produce(connection, topic, batch(record(b"good"))) == (0, 0)
 
 
-def bomb(megabytes: int) -> bytes:
-    """A batch of some hundred kilobytes that claims to hold this much."""
-    size = megabytes << 20
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda plain: gzip.compress(plain, 9),
+    "snappy": lambda plain: bytes(cramjam.snappy.compress_raw(plain)),
+    "lz4": lambda plain: bytes(cramjam.lz4.compress(plain)),
+    "zstd": lambda plain: bytes(cramjam.zstd.compress(plain)),
+}
+CODES = {codec: number for number, codec in enumerate(PACK, 1)}
+
+
+def bomb(codec: str) -> bytes:
+    """A batch of at most some megabytes that unpacks to 64."""
+    size = BOMB_BYTES
     head = b"\0" + varint(0) + varint(0) + varint(-1) + varint(size)
-    length = varint(len(head) + size + 1)
-    plain = length + head + bytes(size) + varint(0)
-    return batch(gzip.compress(plain, 9), attributes=1)
+    plain = varint(len(head) + size + 1) + head + bytes(size) + varint(0)
+    return batch(PACK[codec](plain), attributes=CODES[codec])
 
 
-def test_a_decompression_bomb_is_refused(served: BrokerProcess, make_topic: MakeTopic) -> None:
-    topic = make_topic(**{"compression.type": "zstd"})
+@pytest.mark.parametrize("codec", PACK)
+def test_a_decompression_bomb_is_refused(
+    served: BrokerProcess, make_topic: MakeTopic, codec: str
+) -> None:
+    topic = make_topic(**{"compression.type": "uncompressed", "max.message.bytes": "4000000"})
+    packed = bomb(codec)
     with RawConnection(served.port, timeout=20) as connection:
-        for _ in range(3):
-            assert produce(connection, topic, bomb(256))[0] == TOO_LARGE
+        for _ in range(5):
+            assert produce(connection, topic, packed)[0] == TOO_LARGE
         assert produce(connection, topic, batch(record(b"good"))) == (0, 0)
 
 
+@pytest.mark.parametrize("codec", PACK)
 def test_compressed_rubbish_is_refused_where_it_must_be_opened(
-    served: BrokerProcess, make_topic: MakeTopic
+    served: BrokerProcess, make_topic: MakeTopic, codec: str
 ) -> None:
-    topic = make_topic(**{"compression.type": "zstd"})
+    topic = make_topic(**{"compression.type": "uncompressed"})
+    refused = batch(b"not compressed at all" * 10, attributes=CODES[codec])
     with RawConnection(served.port) as connection:
-        for codec in (1, 2, 3, 4):
-            refused = batch(b"not compressed at all" * 10, attributes=codec)
-            assert produce(connection, topic, refused)[0] in (CORRUPT, INVALID_RECORD), codec
+        assert produce(connection, topic, refused)[0] in (CORRUPT, INVALID_RECORD)
         assert produce(connection, topic, batch(record(b"good"))) == (0, 0)
 
 

@@ -125,7 +125,9 @@ class BrokerProcess:
 
         found = wait_until(ready_or_ended, within=within, what="the broker's ready line")
         if not isinstance(found, re.Match):
-            raise BrokerFailed(f"the broker ended with {self.wait_exit()}:\n{self.stderr}")
+            status = self.wait_exit()
+            running.remove(self)
+            raise BrokerFailed(f"the broker ended with {status}:\n{self.stderr}")
         return found
 
     def wait_exit(self, within: float = STOP_SECONDS) -> int:

@@ -111,12 +111,13 @@ def _partition(number: int, load: Load) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one consumer is to read: so many messages of these partitions, from the beginning."""
+    """What one consumer is to read: so many messages of these partitions, from an offset on."""
 
     bootstrap: str
     topic: str
     partitions: tuple[int, ...]
     messages: int
+    offset: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -129,25 +130,28 @@ class Received:
     seconds: float
 
 
-def consumer_at(read: Read, offset: int) -> Consumer:
-    """A consumer that stands at an offset of each partition."""
+def consumer_at(read: Read) -> Consumer:
+    """A consumer that stands at the offset in each partition; -1 is the end."""
     consumer = Consumer(
         {
             "bootstrap.servers": read.bootstrap,
             "group.id": "nexus-bench",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            # librdkafka's default is to rest a second whenever it is ahead of its reader.
+            "fetch.queue.backoff.ms": 5,
+            "queued.min.messages": 1_000_000,
             "log_level": 0,
             **read.options,
         }
     )
-    consumer.assign([TopicPartition(read.topic, index, offset) for index in read.partitions])
+    consumer.assign([TopicPartition(read.topic, index, read.offset) for index in read.partitions])
     return consumer
 
 
 def counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
     """How many messages each partition holds."""
-    consumer = consumer_at(Read(bootstrap, topic, (), 0), 0)
+    consumer = consumer_at(Read(bootstrap, topic, (), 0))
     try:
         edges = [
             consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=10)
@@ -160,7 +164,7 @@ def counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
 
 def consume(read: Read) -> Received:
     """Read the messages as fast as they come; the clock starts at the first one."""
-    consumer = consumer_at(read, 0)
+    consumer = consumer_at(read)
     messages = size = 0
     began = first = time.perf_counter()
     try:

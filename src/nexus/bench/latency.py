@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nexus.bench.clients import STAMP, Load, Read, consumer_at, in_processes, produce
 
 WARM_UP_SECONDS = 2.0
+AT_END = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ def measure(setting: LatencySetting) -> Latency:
         partitions=setting.partitions,
         options={"linger.ms": setting.linger_ms},
     )
-    read = Read(
-        setting.bootstrap, setting.topic, tuple(range(setting.partitions)), each * setting.producers
-    )
+    everywhere = tuple(range(setting.partitions))
+    total = each * setting.producers
+    read = Read(setting.bootstrap, setting.topic, everywhere, total, offset=AT_END)
     results = in_processes(_run, [read, *[load] * setting.producers])
     return _summary(results[0])
 
@@ -69,7 +70,7 @@ def _run(work: Load | Read) -> list[int] | None:
 
 def _listen(read: Read) -> list[int]:
     """Nanoseconds from send to receipt of each message."""
-    consumer = consumer_at(read, -1)
+    consumer = consumer_at(read)
     took: list[int] = []
     began = time.monotonic()
     quiet_since = threading.TIMEOUT_MAX

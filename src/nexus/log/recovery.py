@@ -180,7 +180,7 @@ class _Scan:
                     _rebuild(segment, pending[0].base_offset)
                 self.chain.expected = pending[0].base_offset
                 continue
-            if not self._walk(segment, begin, last=not pending):
+            if not self._walk(segment, begin, pending[0] if pending else None):
                 self._drop(pending)
                 break
             if pending:
@@ -241,7 +241,7 @@ class _Scan:
 
     # One segment ------------------------------------------------------------------------------
 
-    def _walk(self, segment: Segment, begin: int, *, last: bool) -> bool:
+    def _walk(self, segment: Segment, begin: int, following: Segment | None) -> bool:
         """Check and index a segment; False where the log ends inside it."""
         self.chain.expected = segment.base_offset
         at = self._start_in(segment, begin)
@@ -250,7 +250,7 @@ class _Scan:
             at, fault = self._check(segment, at)
         if fault is None and at == segment.size:
             return True
-        return self._end_at(segment, at, fault, last=last)
+        return self._end_at(segment, at, fault, following)
 
     def _start_in(self, segment: Segment, begin: int) -> int:
         """Where to begin in a segment: before what is asked for and what is not indexed yet."""
@@ -304,23 +304,31 @@ class _Scan:
     def _beyond_limit(self, next_offset: int) -> bool:
         return self.request.limit is not None and next_offset > self.request.limit
 
-    def _end_at(self, segment: Segment, at: int, fault: str | None, *, last: bool) -> bool:
+    def _end_at(
+        self, segment: Segment, at: int, fault: str | None, following: Segment | None
+    ) -> bool:
         """Cut the log at a position, or leave the damage in a segment that was safe before."""
         expected = self.chain.expected
         limited = fault is None and self.request.limit is not None
-        if not limited:
-            self._report(segment, at, fault or "what follows is not a whole batch")
         safe_before = self.torn_from is None or expected < self.torn_from
-        if not last and safe_before and not limited:
+        if not limited:
+            # A batch that a crash cut short is nothing unusual; anything else is.
+            torn = following is None and not safe_before
+            level = logging.WARNING if torn else logging.ERROR
+            self._report(segment, at, fault or "what follows is not a whole batch", level)
+        if following is not None and safe_before and not limited:
+            self.chain.expected = following.base_offset
             return True
         _log.warning("cutting %s from %d to %d bytes", segment.path, segment.size, at)
         segment.truncate(at)
         return False
 
-    def _report(self, segment: Segment, position: int, what: str) -> None:
+    def _report(
+        self, segment: Segment, position: int, what: str, level: int = logging.ERROR
+    ) -> None:
         damage = Corruption(segment.path, position, self.chain.expected, what)
         self.damage.append(damage)
-        _log.error("the log is damaged: %s", damage)
+        _log.log(level, "the log is damaged: %s", damage)
 
 
 def _indexes_fit(segment: Segment) -> bool:

@@ -28,7 +28,7 @@ def parse_size(text: str) -> int:
     """Bytes in `1GB`, `1GiB`, `1G`, `1.5MB` or `1024`; ValueError for anything else."""
     match = _SIZE.fullmatch(text.strip()) if len(text) <= _NUMBER_DIGITS_MAX else None
     if match is None:
-        raise ValueError(text)
+        raise ValueError(f"not a size: {text!r}")
     return _scaled(match[1], _SIZE_UNITS[match[2].upper()])
 
 
@@ -36,7 +36,7 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds in `24h`, `5ms`, `1.5s` or `1h30m`; a number without a unit is a ValueError."""
     stripped = text.strip()
     if len(text) > _NUMBER_DIGITS_MAX or not _DURATION.fullmatch(stripped):
-        raise ValueError(text)
+        raise ValueError(f"not a duration: {text!r}")
     parts = _DURATION_PART.findall(stripped)
     return sum(_scaled(number, _DURATION_MS[unit.lower()]) for number, unit in parts)
 
@@ -69,5 +69,5 @@ def _scaled(number: str, unit: int) -> int:
     numerator = int(whole + fraction) * unit
     scaled, rest = divmod(numerator, int(10 ** len(fraction)))
     if rest and unit <= 1:
-        raise ValueError(number)
+        raise ValueError(f"not a whole number of units: {number}")
     return scaled

@@ -157,6 +157,8 @@ def test_two_rapid_restarts_of_a_static_member_leave_the_last_one(pair: Pair) ->
     driver.hold_stores = True
     first, second = driver.join(instance="host-2"), driver.join(instance="host-2")
     assert driver.joined(first).error is ErrorCode.FENCED_INSTANCE_ID
+    driver.finish_store()
+    assert second not in driver.replies
     driver.finish_stores()
     assert driver.joined(second).error is ErrorCode.NONE
 
@@ -169,6 +171,30 @@ def test_a_static_member_that_restarts_while_others_rebalance_joins_them(pair: P
     driver.finish_stores()
     assert driver.joined(back).generation_id == driver.joined(rejoin).generation_id
     assert driver.joined(back).generation_id == leader.generation_id + 1
+
+
+def test_a_static_member_that_restarts_before_a_rebalance_waits_for_its_end() -> None:
+    driver = Driver()
+    leader, _, third = driver.stable_group("host-1", "host-2", None)
+    driver.hold_stores = True
+    back = driver.join(instance="host-2")
+    driver.join(leader.member_id, instance="host-1")
+    driver.finish_stores()
+    assert back not in driver.replies
+    driver.join(third.member_id)
+    assert driver.joined(back).generation_id == leader.generation_id + 1
+
+
+def test_a_static_leader_that_is_away_leaves_the_lead_to_one_who_is_here() -> None:
+    driver = Driver()
+    leader, follower = driver.stable_group("host-1", None)
+    driver.leave(dynamic(follower))
+    newcomer = driver.join(rebalance_ms=1_000)
+    for _ in range(12):
+        driver.heartbeat(leader, instance="host-1")
+        driver.pass_ms(5_000)
+    assert driver.joined(newcomer).leader == driver.joined(newcomer).member_id
+    assert len(driver.joined(newcomer).members) == 2
 
 
 def test_a_static_member_that_restarts_while_completing_makes_all_start_over() -> None:

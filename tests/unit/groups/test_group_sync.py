@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus.groups import JoinResult
 from nexus.wire.errors import ErrorCode
-from support.group_driver import REBALANCE_MS, SESSION_MS, Driver
+from support.group_driver import REBALANCE_MS, SESSION_MS, Driver, dynamic
 
 
 def two_joined(driver: Driver) -> tuple[JoinResult, JoinResult]:
@@ -60,6 +60,28 @@ def test_a_store_that_comes_too_late_is_no_assignment() -> None:
     assert driver.synced(late).error is ErrorCode.REBALANCE_IN_PROGRESS
     driver.finish_stores()
     assert driver.state() == "PreparingRebalance"
+
+
+def test_an_assignment_of_an_older_generation_is_none_of_the_newer() -> None:
+    driver = Driver()
+    leader, follower = two_joined(driver)
+    driver.hold_stores = True
+    driver.sync(leader, {leader.member_id: b"old"})
+    driver.leave(dynamic(follower))
+    again = driver.joined(driver.join(leader.member_id))
+    waiting = driver.sync(again, {leader.member_id: b"new"})
+    driver.finish_store()
+    assert waiting not in driver.replies
+    driver.finish_store()
+    assert driver.synced(waiting).assignment == b"new"
+
+
+def test_a_member_removed_while_it_waits_for_its_assignment_is_answered() -> None:
+    driver = Driver()
+    _, follower = two_joined(driver)
+    waiting = driver.sync(follower)
+    driver.leave(dynamic(follower))
+    assert driver.synced(waiting).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_leader_that_syncs_twice_is_taken_at_its_first_word() -> None:

@@ -1,6 +1,6 @@
 """`nexus topics create`: new topics, with their partitions and settings."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from confluent_kafka import KafkaError, KafkaException
@@ -13,17 +13,19 @@ from nexus.cli.topics.options import Configs, Topics, assignments
 
 app = single_app()
 
+_BROKERS_CHOICE: Final = -1
+
 
 @app.command()
 def create(
     topics: Topics,
     *,
     partitions: Annotated[
-        int, typer.Option(min=1, help="Partitions of each.", show_default="the broker's")
-    ] = -1,
+        int | None, typer.Option(min=1, help="Partitions of each.  [default: the broker's]")
+    ] = None,
     replication_factor: Annotated[
-        int, typer.Option(min=1, help="Copies of each.", show_default="the broker's")
-    ] = -1,
+        int | None, typer.Option(min=1, help="Copies of each.  [default: the broker's]")
+    ] = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave topics that exist as they are.")
@@ -43,8 +45,8 @@ def create(
     new = [
         NewTopic(
             name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
+            num_partitions=partitions or _BROKERS_CHOICE,
+            replication_factor=replication_factor or _BROKERS_CHOICE,
             config=configs,
         )
         for name in topics

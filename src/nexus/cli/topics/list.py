@@ -52,5 +52,7 @@ def _row(name: str, topic: Any, bounds: dict[tuple[str, int], Bounds]) -> dict[s
 
 
 def topic_id(topic: Any) -> str | None:
-    """The id as every tool writes it; none where the cluster is too old to have them."""
-    return str(topic.topic_id) if topic.topic_id is not None else None
+    """The id as Kafka's tools write it; none where the cluster is too old to have them."""
+    if topic.topic_id is None:
+        return None
+    return str(topic.topic_id).replace("+", "-").replace("/", "_")

@@ -1,6 +1,6 @@
 """Arguments that several topic commands share."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -12,21 +12,6 @@ Configs = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; may be repeated."),
 ]
-
-KEYS: Final = (
-    "cleanup.policy",
-    "compression.type",
-    "delete.retention.ms",
-    "max.message.bytes",
-    "message.timestamp.type",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
-    "min.insync.replicas",
-    "retention.bytes",
-    "retention.ms",
-    "segment.bytes",
-    "segment.ms",
-)
 
 
 def assignments(texts: list[str] | None) -> dict[str, str]:
