@@ -67,6 +67,7 @@ def make_topic(broker: LocalBroker, name: str, partitions: int) -> str:
 
 def produce(bootstrap: str, topic: str, messages: int) -> float:
     """Messages a second of one producer with librdkafka's default batching, acks=all."""
+    sent: clients.Sent
     (sent,) = clients.in_processes(clients.produce, [clients.Load(bootstrap, topic, messages)])
     return sent.messages / sent.seconds
 
@@ -74,6 +75,7 @@ def produce(bootstrap: str, topic: str, messages: int) -> float:
 def consume(broker: LocalBroker, topic: str, partitions: int) -> clients.Received:
     total = sum(clients.counts(broker.bootstrap, topic, partitions))
     read = clients.Read(broker.bootstrap, topic, tuple(range(partitions)), total)
+    received: clients.Received
     (received,) = clients.in_processes(clients.consume, [read])
     return received
 

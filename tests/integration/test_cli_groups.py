@@ -27,7 +27,7 @@ def member(broker: BrokerProcess, topic: str, name: str) -> Iterator[Consumer]:
     consumer = consumer_of(broker.bootstrap, **{"group.id": name, "client.id": "reader"})
     consumer.subscribe([topic])
     last = poll_for(consumer, 3)[-1]
-    consumer.commit(last, asynchronous=False)
+    consumer.commit(message=last, asynchronous=False)
     yield consumer
     consumer.close()
 

@@ -59,11 +59,12 @@ class Deferred:
     Produce makes one for every request, which is why it is not an asyncio.Future.
     """
 
-    __slots__ = ("_give", "_response")
+    __slots__ = ("_give", "_response", "is_given")
 
     def __init__(self) -> None:
         self._give: Callable[[object], None] | None = None
         self._response: object = None
+        self.is_given = False
 
     def then(self, give: Callable[[object], None]) -> None:
         """Say who takes the answer."""
@@ -73,6 +74,7 @@ class Deferred:
 
     def resolve(self, response: object) -> None:
         """Give the answer."""
+        self.is_given = True
         self._response = response
         if self._give is not None:
             self._give(response)

@@ -24,7 +24,7 @@ GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 def run(settings: BrokerSettings, began_at: float | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status."""
-    configure(settings.broker.log_level)
+    configure(settings.broker.log_level, form=settings.broker.log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings, began_at or perf_counter()))
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-REOPEN_SECONDS_FIRST: Final = 0.5
-REOPEN_SECONDS_MAX: Final = 10.0
+REOPEN_SECONDS_FIRST: Final = 0.2
+REOPEN_SECONDS_MAX: Final = 5.0
 
 
 class Maintenance:

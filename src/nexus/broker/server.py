@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 SCRATCH_BYTES: Final = 256 * 1024
 ACCEPTS_AT_ONCE: Final = 128
-SWEEP_SECONDS: Final = 5.0
+SWEEP_SECONDS_MAX: Final = 5.0
 SWEPT_AT_ONCE: Final = 500
 # Descriptors for files and for the unexpected, beside one for each connection.
 SPARE_DESCRIPTORS: Final = 1024
@@ -170,8 +170,10 @@ class Server:
         connection.start()
 
     async def _sweep(self) -> None:
+        shortest_ms = min(self._settings.frame_timeout_ms, self._settings.connection_idle_ms)
+        pause = min(SWEEP_SECONDS_MAX, shortest_ms / 2000)
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(pause)
             everyone = list(self.connections)
             for first in range(0, len(everyone), SWEPT_AT_ONCE):
                 for connection in everyone[first : first + SWEPT_AT_ONCE]:

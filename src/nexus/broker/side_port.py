@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from nexus.observe.health import disk, memory
-from nexus.observe.http import JSON, Response, SidePort
+from nexus.observe.health import facts
+from nexus.observe.http import SidePort
+from nexus.observe.pages import json_page, metrics_page
 
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 
 def side_port(broker: Broker) -> SidePort:
-    """The side port of a broker."""
+    """The side port of a broker; /health answers 503 until it is ready and while it stops."""
     own = broker.settings.broker
 
-    def health() -> Response:
-        facts = {
+    def health() -> tuple[bool, dict[str, object]]:
+        partitions = list(broker.topics.partitions())
+        return broker.is_ready, {
             "status": "ready" if broker.is_ready else "live",
             "live": True,
             "ready": broker.is_ready,
-            "partitions": sum(1 for _ in broker.topics.partitions()),
+            "partitions": len(partitions),
             "partitions_offline": [
-                f"{p.topic}/{p.index}: {p.log.failure}"
-                for p in broker.topics.partitions()
-                if p.log.failure is not None
+                f"{p.topic}/{p.index}: {p.log.failure}" for p in partitions if p.log.failure
             ],
             "connections": len(broker.server.connections),
-            "disk": disk(own.data_dir),
-            "memory": memory(),
+            **facts(own.data_dir),
         }
-        return Response(200 if broker.is_ready else 503, JSON, json.dumps(facts).encode() + b"\n")
 
-    async def metrics() -> Response:
-        # Read on the event loop, where nothing changes meanwhile; written out on a thread.
-        snapshot = broker.metrics.registry.snapshot()
-        from nexus.observe.exposition import CONTENT_TYPE, encode  # noqa: PLC0415 - slow to load
-
-        return Response(200, CONTENT_TYPE, await broker.off_loop(encode, snapshot))
-
-    return SidePort(own.http_host, own.http_port, {"/health": health, "/metrics": metrics})
+    routes = {"/health": json_page(health), "/metrics": metrics_page(broker.metrics.registry)}
+    return SidePort(own.http_host, own.http_port, routes)

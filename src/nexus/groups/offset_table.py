@@ -10,15 +10,16 @@ from nexus.groups.requests import TopicPartition
 
 
 class OffsetTable:
-    """Positions become visible in the order of their stores, and only once they are stored."""
+    """Positions that count are those that are stored; each commit has a ticket, in order."""
 
-    __slots__ = ("_dropped", "_on_the_way", "committed")
+    __slots__ = ("_floors", "_on_the_way", "_tickets", "committed")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, OffsetValue] = {}
+        self._tickets = 0
         self._on_the_way: Counter[TopicPartition] = Counter()
-        # Keys dropped while commits of them were on the way: how many of those no longer count.
-        self._dropped: dict[TopicPartition, int] = {}
+        # Where a key was dropped while commits of it were on the way: up to which ticket.
+        self._floors: dict[TopicPartition, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -28,19 +29,22 @@ class OffsetTable:
         """Everything that the log may hold a value for."""
         return self.committed.keys() | self._on_the_way.keys()
 
-    def begin(self, keys: Iterable[TopicPartition]) -> None:
-        """Commits of these were handed out to be stored."""
-        # An iterator, for a Counter adds up the values of a mapping.
-        self._on_the_way.update(iter(keys))
+    def begin(self, keys: Iterable[TopicPartition]) -> int:
+        """A commit of these was handed out to be stored; returns its ticket."""
+        for key in keys:
+            self._on_the_way[key] += 1
+        self._tickets += 1
+        return self._tickets
 
-    def settle(self, values: dict[TopicPartition, OffsetValue], ok: bool) -> None:
-        """The oldest commit on the way of these was stored, or failed."""
+    def settle(self, ticket: int, values: dict[TopicPartition, OffsetValue], ok: bool) -> None:
+        """A commit was stored, or failed."""
         for key, value in values.items():
+            if ok and ticket > self._floors.get(key, 0):
+                self.committed[key] = value
             self._on_the_way[key] -= 1
             if not self._on_the_way[key]:
                 del self._on_the_way[key]
-            if not self._was_dropped(key) and ok:
-                self.committed[key] = value
+                self._floors.pop(key, None)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These are gone from the log."""
@@ -52,18 +56,8 @@ class OffsetTable:
         for key in keys:
             self.committed.pop(key, None)
             if key in self._on_the_way:
-                self._dropped[key] = self._on_the_way[key]
+                self._floors[key] = self._tickets
 
     def idle(self) -> Iterator[tuple[TopicPartition, OffsetValue]]:
         """The positions that no commit is about to replace."""
         return (kv for kv in self.committed.items() if kv[0] not in self._on_the_way)
-
-    def _was_dropped(self, key: TopicPartition) -> bool:
-        left = self._dropped.get(key)
-        if left is None:
-            return False
-        if left > 1:
-            self._dropped[key] = left - 1
-        else:
-            del self._dropped[key]
-        return True

@@ -95,14 +95,14 @@ class Offsets:
 
     def _store_commit(self, group: Group, token: object, errors: Errors, values: Values) -> None:
         def then(error: ErrorCode, _now_ms: int) -> None:
-            group.offsets.settle(values, ok=error is ErrorCode.NONE)
+            group.offsets.settle(ticket, values, ok=error is ErrorCode.NONE)
             told = told_to_clients(error, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             self._context.reply(token, CommitResult(errors | dict.fromkeys(values, told)))
 
         def refusal(error: ErrorCode) -> CommitResult:
             return CommitResult(errors | dict.fromkeys(values, error))
 
-        group.offsets.begin(values)
+        ticket = group.offsets.begin(values)
         records = tuple(
             (encode_offset_key(group.group_id, *key), encode_offset_value(value))
             for key, value in values.items()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from nexus.log.config import RELATIVE_OFFSET_MAX
 from nexus.log.filtering import Filtered, emptied, filtered, keys_of
 from nexus.log.scan import batches
-from nexus.log.segment import Segment
+from nexus.log.segment import NO_TIMESTAMP, Segment
 from nexus.log.swap import (
     CLEANED,
     Cleaner,
@@ -28,7 +28,7 @@ from nexus.log.swap import (
     write_cleaner,
 )
 from nexus.log.verify import Corruption
-from nexus.wire.batch import BatchHeader, validate
+from nexus.wire.batch import BatchHeader, read_header, validate
 from nexus.wire.errors import CorruptMessage, ProtocolError, StorageError
 from nexus.wire.records import RecordKey
 
@@ -60,9 +60,10 @@ _Sealed = tuple[Segment, int]
 
 
 class _Damaged(Exception):
-    def __init__(self, damage: Corruption) -> None:
-        super().__init__(str(damage))
-        self.damage = damage
+    def __init__(self, segment: Segment, position: int, offset: int, what: str) -> None:
+        self.segment = segment
+        self.damage = Corruption(segment.path, position, offset, what)
+        super().__init__(str(self.damage))
 
 
 def compact(log: PartitionLog, now_ms: int) -> CompactionResult:
@@ -80,6 +81,8 @@ def compact(log: PartitionLog, now_ms: int) -> CompactionResult:
     try:
         return _Run(log, cleaner, sealed, now_ms).run()
     except _Damaged as found:
+        if all(found.segment is not segment for segment in log.segments):
+            return CompactionResult()  # it was cut or deleted while it was read
         _log.error("a log cannot be compacted, it is damaged: %s", found.damage)
         return CompactionResult(damage=found.damage)
     except OSError as error:
@@ -138,21 +141,29 @@ class _Run:
         self.tombstones_go_below = max(expired, default=0)
         self.tombstones = 0
         self.removed = 0
+        self.bytes_before = 0
+        self.segments_before = 0
+        # From here on they can be deleted or replaced, and still be read.
+        for segment, _ in sealed:
+            segment.hold()
 
     def run(self) -> CompactionResult:
         """Do it, and say what came of it."""
         self._learn()
-        groups = list(self._groups())
-        before = sum(segment.size for group in groups for segment in group)
         self.log.allow_gaps_below(self.map_end)
-        written = [new for group in groups if (new := self._rewrite(group)) is not None]
+        pending = [one for one in self.sealed if one[0].base_offset < self.map_end]
+        written = []
+        while pending:
+            new = self._rewrite(pending)
+            if new is not None:
+                written.append(new)
         with self.log.flush_lock:
             write_cleaner(self.log.directory, Cleaner(self.log.gaps_below, self._passes()))
         return CompactionResult(
-            before,
+            self.bytes_before,
             sum(segment.size for segment in written),
             self.removed,
-            sum(map(len, groups)),
+            self.segments_before,
             len(written),
             self.map_end,
         )
@@ -188,45 +199,53 @@ class _Run:
 
     # Rewriting --------------------------------------------------------------------------------
 
-    def _groups(self) -> Iterator[list[Segment]]:
-        """Segments that become one, because all of them together are no larger than one may be."""
-        group: list[Segment] = []
-        size = 0
-        for segment, end in self.sealed:
-            if segment.base_offset >= self.map_end:
-                break
-            too_large = size + segment.size > self.log.config.segment_bytes
-            if group and (too_large or end - group[0].base_offset > RELATIVE_OFFSET_MAX):
-                yield group
-                group, size = [], 0
-            group.append(segment)
-            size += segment.size
-        if group:
-            yield group
+    def _rewrite(self, pending: list[_Sealed]) -> Segment | None:
+        """Write what is left of the next few segments, and put it in their place.
 
-    def _rewrite(self, group: list[Segment]) -> Segment | None:
-        """Write what is left of some segments and put it in their place; None if they are gone."""
-        base_offset = group[0].base_offset
-        new = Segment.create(self.log.directory, base_offset, self.log.config, CLEANED)
-        last = _last_batch_offset(group[-1])
-        for segment in group:
-            segment.hold()
-            for _, header, batch in _checked(segment):
-                left = self._clean(header, batch, last)
-                if left is not None:
-                    new.append(left, header.base_offset, _max_timestamp(left))
+        They become one, as many as are sure to fit. None if they are gone meanwhile.
+        """
+        config = self.log.config
+        first = pending[0][0].base_offset
+        new = Segment.create(self.log.directory, first, config, CLEANED)
+        group: list[Segment] = []
+        stand_in: tuple[int, memoryview] | None = None
+        while pending and (not group or self._fits(new, *pending[0])):
+            segment, _ = pending.pop(0)
+            group.append(segment)
+            stand_in = self._rewrite_segment(segment, new)
+        if stand_in is not None:
+            new.append(stand_in[1], stand_in[0], NO_TIMESTAMP)
         new.marks.clear()
         new.created_ms = group[-1].created_ms
+        self.bytes_before += sum(segment.size for segment in group)
+        self.segments_before += len(group)
         return new if self._exchange(group, new) else None
 
-    def _clean(self, header: BatchHeader, batch: memoryview, last: int) -> memoryview | None:
+    def _fits(self, new: Segment, segment: Segment, end: int) -> bool:
+        room = self.log.config.segment_bytes - new.size
+        return segment.size <= room and end - new.base_offset <= RELATIVE_OFFSET_MAX
+
+    def _rewrite_segment(self, segment: Segment, new: Segment) -> tuple[int, memoryview] | None:
+        """Append what is left of a segment to a new one.
+
+        Returns an empty batch where the last one went: readers need it to get to the end, if
+        nothing follows.
+        """
+        stand_in = None
+        for _, header, batch in _checked(segment):
+            left = self._clean(header, batch)
+            if left is not None:
+                new.append(left, header.base_offset, read_header(left).max_timestamp)
+            stand_in = None if left is not None else (header.base_offset, emptied(batch, header))
+        return stand_in
+
+    def _clean(self, header: BatchHeader, batch: memoryview) -> memoryview | None:
         """What is left of a batch, None if it may go altogether."""
         left = self._filter(header, batch)
         self.removed += left.removed
         if left.kept:
             return left.batch
-        is_last_of_producer = self.producers.get(header.producer_id) == header.base_offset
-        if is_last_of_producer or header.base_offset == last:
+        if self.producers.get(header.producer_id) == header.base_offset:
             return emptied(batch, header)
         return None
 
@@ -281,25 +300,11 @@ def _checked(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         try:
             validate(batch, header, compacted=True)
         except CorruptMessage as error:
-            raise _Damaged(
-                Corruption(segment.path, position, header.base_offset, str(error))
-            ) from None
+            raise _Damaged(segment, position, header.base_offset, str(error)) from None
         yield position, header, batch
         at = position + header.size
     if at < segment.size:
-        what = "what follows is not a whole batch"
-        raise _Damaged(Corruption(segment.path, at, segment.base_offset, what))
-
-
-def _last_batch_offset(segment: Segment) -> int:
-    last = -1
-    for _, header in segment.tail_headers():
-        last = header.base_offset
-    return last
-
-
-def _max_timestamp(batch: memoryview) -> int:
-    return int.from_bytes(batch[35:43], "big", signed=True)
+        raise _Damaged(segment, at, segment.base_offset, "what follows is not a whole batch")
 
 
 def _digest(key: bytes) -> bytes:

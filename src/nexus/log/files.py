@@ -31,14 +31,18 @@ class OpenFile:
 
 
 class FileSlice:
-    """Bytes of a log that were not read yet; its file stays open as long as it lives."""
+    """Bytes of a log that were not read yet; its file stays open as long as it lives.
 
-    __slots__ = ("file", "position", "size")
+    `next_offset` is the offset that follows the last batch in it.
+    """
 
-    def __init__(self, file: OpenFile, position: int, size: int) -> None:
+    __slots__ = ("file", "next_offset", "position", "size")
+
+    def __init__(self, file: OpenFile, position: int, size: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.size = size
+        self.next_offset = next_offset
 
     @property
     def fd(self) -> int:

@@ -53,6 +53,7 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.failure: StorageError | None = None
+        self.closed = False
         self.start_offset = 0
         self.end_offset = 0
         self.flushed_offset = 0
@@ -368,7 +369,7 @@ class PartitionLog:
     def reopen(self) -> None:
         """Try to come back after a failure, with what is on disk; raises StorageError."""
         with self.flush_lock:
-            if self.failure is None:
+            if self.failure is None or self.closed:
                 return
             try:
                 with self.lock:
@@ -453,7 +454,6 @@ class PartitionLog:
         with self.flush_lock:
             if self.failure is None and self.segments:
                 self._close_cleanly()
-            self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
             self.abandon()
 
     def _close_cleanly(self) -> None:
@@ -469,6 +469,7 @@ class PartitionLog:
 
     def abandon(self) -> None:
         """Let go of all files as they are."""
+        self.closed = True
         self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
         for segment in self.segments:
             segment.close()

@@ -14,7 +14,7 @@ from nexus.log.files import FileSlice, read_at
 from nexus.log.scan import headers
 from nexus.log.segment import IndexMismatch, Segment
 from nexus.wire.batch import BatchHeader
-from nexus.wire.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
+from nexus.wire.errors import OffsetOutOfRange, ProtocolError
 from nexus.wire.records import iter_records
 
 _log: Final = logging.getLogger(__name__)
@@ -159,8 +159,6 @@ def _in_batch(
         for record in iter_records(memoryview(batch), _DECOMPRESSED_MAX):
             if record.timestamp >= wanted and start <= record.offset < upto:
                 return record.offset, record.timestamp
-    except CorruptMessage:
-        raise
     except ProtocolError:
         # Records that cannot be looked into, whatever they unpack to: the batch is the answer.
         return max(header.base_offset, start), header.max_timestamp

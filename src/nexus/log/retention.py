@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 def retain(log: PartitionLog, now_ms: int) -> int:
     """Delete the segments that are too old or too many; returns the bytes freed."""
-    if not log.config.delete or log.failure is not None:
+    if not log.config.delete or not log.segments or log.closed:
         return 0
+    # A log that is offline for want of space gets some by this, but is not written to.
     last = log.segments[-1]
-    if last.size and _expired(log, last, now_ms) and log.flushed_offset == log.end_offset:
+    flushed = log.failure is None and log.flushed_offset == log.end_offset
+    if flushed and last.size and _expired(log, last, now_ms):
         log.roll()
         log.flush()
     return _drop_first(log, max(_count_expired(log, now_ms), _count_excess(log)))

@@ -318,5 +318,5 @@ class GroupMachine(RuleBasedStateMachine):
             assert self.driver.commit_error(token) is not ErrorCode.NONE
 
 
-GroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestGroupMachine = GroupMachine.TestCase

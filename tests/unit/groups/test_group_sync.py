@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nexus.groups import JoinResult
+from nexus.groups import JoinResult, MemberProtocol
 from nexus.wire.errors import ErrorCode
-from support.group_driver import REBALANCE_MS, SESSION_MS, Driver, dynamic
+from support.group_driver import REBALANCE_MS, SESSION_MS, Driver, dynamic, subscription
 
 
 def two_joined(driver: Driver) -> tuple[JoinResult, JoinResult]:
@@ -216,3 +216,27 @@ def test_a_sync_for_an_unknown_group_is_refused() -> None:
     driver = Driver()
     stranger = JoinResult(ErrorCode.NONE, "stranger", 1)
     assert driver.synced(driver.sync(stranger)).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_cooperative_rebalance_takes_two_generations_and_loses_no_member() -> None:
+    driver = Driver()
+
+    def offer(*owned: int) -> tuple[MemberProtocol, ...]:
+        return (MemberProtocol("cooperative-sticky", subscription("t") + bytes(owned)),)
+
+    first = driver.joined(driver.join(protocols=offer()))
+    driver.sync(first, {first.member_id: b"\0\1"})
+    newcomer = driver.join(protocols=offer())
+    assert driver.heartbeat(first) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = driver.joined(driver.join(first.member_id, protocols=offer(0, 1)))
+    second = driver.joined(newcomer)
+    driver.sync(again, {first.member_id: b"\0"})
+    assert driver.heartbeat(second) is ErrorCode.NONE
+    assert driver.synced(driver.sync(second)).assignment == b""
+    # The first gave up a partition, so it rejoins with what it kept.
+    rejoin = driver.join(first.member_id, protocols=offer(0))
+    assert driver.heartbeat(second) is ErrorCode.REBALANCE_IN_PROGRESS
+    last = driver.joined(driver.join(second.member_id, protocols=offer()))
+    assert driver.joined(rejoin).generation_id == last.generation_id == 3
+    driver.sync(driver.joined(rejoin), {first.member_id: b"\0", second.member_id: b"\1"})
+    assert driver.synced(driver.sync(last)).assignment == b"\1"

@@ -78,11 +78,11 @@ def test_a_full_disk_takes_the_log_offline_and_it_comes_back_when_there_is_room(
 
 
 def test_a_log_stays_offline_as_long_as_the_disk_is_full(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(100_000))
     log = open_log(small_disk / "p", CONFIG)
     accepted = fill_until_it_fails(log)
-    (small_disk / "ballast").write_bytes(b"")
     rest = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    (small_disk / "ballast").write_bytes(bytes(rest))
+    (small_disk / "rest").write_bytes(bytes(rest))
     with pytest.raises(StorageError):
         log.reopen()
     assert log.failure is not None

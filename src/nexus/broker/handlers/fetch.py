@@ -7,11 +7,11 @@ fetch of many partitions is cheap to decode, and the clients that ask for sessio
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nexus.broker.dispatch import Request
+from nexus.broker.dispatch import Deferred, Request
 from nexus.broker.outbox import SENDFILE_BYTES_MIN
 from nexus.broker.partition import Partition
 from nexus.log import FileSlice
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 ZSTD_SINCE_VERSION: Final = 10
 RESPONSE_BYTES_MAX: Final = 64 << 20
+# However long a client wants to wait, it gets an answer, if an empty one, within this time.
+WAIT_SECONDS_MAX: Final = 60.0
 # Below this much in one response, small slices are read and sent with the rest in one call.
 COPIED_BYTES_MAX: Final = 1 << 20
 
@@ -52,11 +54,13 @@ def handle(broker: Broker, request: Request, body: FetchRequest) -> Any:
     found = _look(broker, request, body)
     if found.bytes >= body.min_bytes or found.has_error or body.max_wait_ms <= 0:
         return _finish(broker, found)
-    return _LongPoll(broker, request, body, found.partitions).wait()
+    return _LongPoll(broker, request, body, found.partitions).answer
 
 
 class _LongPoll:
-    """One fetch that waits for data, woken by the partitions it asks for."""
+    """One fetch that waits for data, woken by the partitions it asks for, at the latest by time."""
+
+    __slots__ = ("_body", "_broker", "_is_woken", "_partitions", "_request", "_timer", "answer")
 
     def __init__(
         self, broker: Broker, request: Request, body: FetchRequest, partitions: list[Partition]
@@ -65,37 +69,47 @@ class _LongPoll:
         self._request = request
         self._body = body
         self._partitions = partitions
-        self._woken = asyncio.Event()
+        self._is_woken = False
+        self.answer = Deferred()
+        for partition in partitions:
+            partition.watchers.add(self._wake)
+        broker.long_polls.add(self._give_up)
+        seconds = min(body.max_wait_ms / 1000, WAIT_SECONDS_MAX)
+        self._timer = broker.loop.call_later(seconds, self._give_up)
 
-    async def wait(self) -> FetchResponse:
-        deadline = self._broker.loop.time() + self._body.max_wait_ms / 1000
-        timer = self._broker.loop.call_at(deadline, self._woken.set)
-        self._watch()
-        try:
-            while True:
-                await self._woken.wait()
-                self._woken.clear()
-                found = _look(self._broker, self._request, self._body)
-                is_late = self._broker.loop.time() >= deadline or self._broker.is_stopping
-                if found.bytes >= self._body.min_bytes or found.has_error or is_late:
-                    break
-                if self._request.connection.is_closed:
-                    return FetchResponse()
-        finally:
-            timer.cancel()
-            self._unwatch()
-        answer = _finish(self._broker, found)
-        return answer if isinstance(answer, FetchResponse) else await answer
+    def _wake(self) -> None:
+        # Once for all the batches that the event loop has at hand.
+        if not self._is_woken:
+            self._is_woken = True
+            self._broker.loop.call_soon(self._look_again)
 
-    def _watch(self) -> None:
+    def _look_again(self) -> None:
+        self._is_woken = False
+        if self.answer.is_given:
+            return
+        found = _look(self._broker, self._request, self._body)
+        enough = found.bytes >= self._body.min_bytes or found.has_error
+        if enough or self._request.connection.is_closed:
+            self._end(found)
+
+    def _give_up(self) -> None:
+        if not self.answer.is_given:
+            self._end(_look(self._broker, self._request, self._body))
+
+    def _end(self, found: Found) -> None:
+        self._timer.cancel()
         for partition in self._partitions:
-            partition.watchers.add(self._woken.set)
-        self._broker.long_polls.add(self._woken.set)
+            partition.watchers.discard(self._wake)
+        self._broker.long_polls.discard(self._give_up)
+        result = _finish(self._broker, found)
+        if isinstance(result, FetchResponse):
+            self.answer.resolve(result)
+        else:
+            self.answer.is_given = True
+            self._broker.dispatcher.later(self._resolve(result))
 
-    def _unwatch(self) -> None:
-        for partition in self._partitions:
-            partition.watchers.discard(self._woken.set)
-        self._broker.long_polls.discard(self._woken.set)
+    async def _resolve(self, result: Coroutine[Any, Any, FetchResponse]) -> None:
+        self.answer.resolve(await result)
 
 
 def _look(broker: Broker, request: Request, body: FetchRequest) -> Found:

@@ -61,20 +61,25 @@ def _read(
             advance(len(messages))
         for message in messages:
             key = (message.topic(), message.partition())
-            error = message.error()
-            if error is None:
-                report.checked += 1
-                ended = message.offset() + 1 >= bounds[key].end
-            else:
-                ended = error.code() == KafkaError._PARTITION_EOF
-                if not ended and not error.retriable():
-                    report.damage.append(_damage(key, message.offset(), error))
-            if ended:
+            if key in pending and _is_last(message, bounds[key].end, report):
                 pending.discard(key)
+                reader.pause([TopicPartition(*key)])
     for topic, partition in sorted(pending):
         silence = f"nothing came for {_SILENCE_MAX_S:g} s before its end"
         report.damage.append(Damage(topic, partition, -1, silence))
 
 
-def _damage(key: tuple[str, int], offset: int | None, error: KafkaError) -> Damage:
-    return Damage(key[0], key[1], -1 if offset is None or offset < 0 else offset, explain(error))
+def _is_last(message: Any, end: int, report: Report) -> bool:
+    """Counts a message or notes its damage; whether its partition is done with."""
+    error = message.error()
+    if error is None:
+        report.checked += 1
+        return bool(message.offset() + 1 >= end)
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if error.retriable():
+        return False
+    # The client cannot tell where a damaged batch ends, and would ask for it for ever.
+    what = f"{explain(error)}; the rest was not read (--data-dir checks files to the end)"
+    report.damage.append(Damage(message.topic(), message.partition(), message.offset(), what))
+    return True
