@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from nexus.cli.app import run
+from nexus.cli.entry import run
 from support.broker import BrokerProcess
 from support.confluent import consumer_of, poll_for, send
 

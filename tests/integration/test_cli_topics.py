@@ -1,13 +1,15 @@
 """`nexus topics` against a real broker: what an operator types, and what is really there after."""
 
 import json
+import signal
+import subprocess
 import time
 from typing import Any
 
 import pytest
 
-from nexus.cli.app import run
-from support.broker import BrokerProcess
+from nexus.cli.entry import run
+from support.broker import NEXUS, BrokerProcess
 from support.confluent import deliver, producer_of, send, watermarks
 from support.fixtures import MakeBroker, MakeTopic
 
@@ -164,3 +166,22 @@ def test_verify_finds_damage_in_the_files_and_over_the_wire(
     assert f"t partition 0 offset 1 ({path} at byte " in capsys.readouterr().out
     assert run(by_wire) == 1
     assert "t partition 0 offset 1" in capsys.readouterr().out
+
+
+def test_tail_follows_until_ctrl_c_which_is_quiet(broker: BrokerProcess, topic: str) -> None:
+    send(broker.bootstrap, topic, [b"first"])
+    words = [str(NEXUS), "topics", "tail", topic, "--from", "beginning", "--json"]
+    with subprocess.Popen(
+        [*words, "--bootstrap", broker.bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        assert json.loads(tail.stdout.readline())["value"] == "first"
+        send(broker.bootstrap, topic, [b"second"])
+        assert json.loads(tail.stdout.readline())["value"] == "second"
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(20) == 130
+        assert tail.stderr.read() == ""

@@ -92,6 +92,10 @@ class BrokerProcess:
         path = self.directory / "stdout"
         return path.read_text(errors="replace") if path.exists() else ""
 
+    def faults(self, since: int = 0) -> list[str]:
+        """What it logged with a traceback, after so many characters: always a defect of ours."""
+        return [line for line in self.stderr[since:].splitlines() if "Traceback" in line]
+
     def command(self) -> list[str]:
         words = [str(NEXUS), "broker", "--data-dir", str(self.data_dir), "--fsync", self.fsync]
         words += ["--listen", self.bootstrap, "--http", f"127.0.0.1:{self.http_port}"]

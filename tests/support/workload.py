@@ -7,6 +7,7 @@ reader that follows the tail shows that nobody saw what was later taken back.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from support.waiting import wait_until
 OUTSTANDING_MAX = 400
 DELIVERY_SECONDS = 60
 STOP_SECONDS = 90.0
+READ_SECONDS = 60.0
 PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
@@ -141,16 +143,15 @@ class Workload:
         consumer = consumer_of(self.bootstrap)
         try:
             consumer.assign([TopicPartition(self.topic, partition, 0)])
-            seen = 0
+            seen, deadline = 0, time.monotonic() + READ_SECONDS
             while seen < high:
-                got = self._note(consumer, 5.0)
-                assert got, f"partition {partition}: {seen} of {high} messages"
-                seen += got
+                assert time.monotonic() < deadline, f"{seen} of {high} messages of {partition}"
+                seen += self._note(consumer, 0.1)
         finally:
             consumer.close()
 
     def _note(self, consumer: Consumer, wait: float) -> int:
-        good = [m for m in consumer.consume(1000, timeout=wait) if m.error() is None]
+        good = [m for m in consumer.consume(200, timeout=wait) if m.error() is None]
         for message in good:
             process, _, sequence = (message.value() or b"").partition(b":")
             partition, offset = message.partition() or 0, message.offset() or 0

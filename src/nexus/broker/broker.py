@@ -72,7 +72,6 @@ class Broker:
         self.flusher = Flusher(
             self.loop,
             settings.performance.flush_threads,
-            self._on_failed,
             self.metrics.fsync_seconds.observe,
         )
         self.topics = Topics(self.store, settings, self._make_partition, self.metrics.traffic)
@@ -159,7 +158,8 @@ class Broker:
 
     def _make_partition(self, topic: str, index: int, source: PartitionLog) -> Partition:
         commits = self.settings.storage.fsync == "commit"
-        return Partition(topic, index, source, self.flusher.request if commits else None)
+        request_flush = self.flusher.request if commits else None
+        return Partition(topic, index, source, request_flush, self._on_failed)
 
     def _on_failed(self, partition: Partition) -> None:
         self.metrics.error("storage")

@@ -42,6 +42,13 @@ OFFSETS_CONFIGS: Final = {
     "max.message.bytes": str(64 << 20),
 }
 
+
+class CoordinatorNotAvailable(ProtocolError):
+    """Raised when there is no place to keep groups in."""
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 Ask = Callable[[object, int], Effects]
 OffLoop = Callable[..., Any]
 
@@ -175,7 +182,10 @@ class Coordination:
         """Make the offsets topic at its first use."""
         if not self._runners:
             count = self._settings.groups.offsets_partitions
-            await self._topics.ensure(OFFSETS_TOPIC, count, OFFSETS_CONFIGS)
+            try:
+                await self._topics.ensure(OFFSETS_TOPIC, count, OFFSETS_CONFIGS)
+            except ProtocolError as error:
+                raise CoordinatorNotAvailable(f"groups cannot be kept now: {error}") from error
             self.start()
 
     async def runner_for(self, group_id: str) -> Runner:

@@ -21,7 +21,7 @@ from nexus.broker.outbox import Part
 from nexus.observe.logs import get_logger
 from nexus.wire.apis import APIS, Api, ApiKey
 from nexus.wire.codec import decode_prefix
-from nexus.wire.errors import ErrorCode, UnsupportedVersion
+from nexus.wire.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from nexus.wire.frames import decode_request_header, encode_response
 from nexus.wire.messages.api_versions import ApiVersionsResponse
 
@@ -156,12 +156,12 @@ class Dispatcher:
                     task.exception()  # seen: the client that would be told is gone
                 return
             if (error := task.exception()) is not None:
-                self._broke(request, error)
+                self._broke(request, slot, error)
                 return
             try:
                 self._send(request, slot, task.result())
             except Exception as fault:  # noqa: BLE001 - a client never takes the process down
-                self._broke(request, fault)
+                self._broke(request, slot, fault)
 
         task.add_done_callback(done)
 
@@ -169,7 +169,10 @@ class Dispatcher:
         slot.fill(_encoded(request.api, request.version, request.correlation_id, response))
         self._broker.metrics.served(request.api, perf_counter() - request.arrived_at)
 
-    def _broke(self, request: Request, error: BaseException) -> None:
+    def _broke(self, request: Request, slot: Slot, error: BaseException) -> None:
+        if isinstance(error, ProtocolError):
+            self._refuse(request, slot, error)
+            return
         log.error(
             "request failed",
             api=request.api.name,
@@ -179,6 +182,17 @@ class Dispatcher:
         )
         self._broker.metrics.error("internal")
         request.connection.close()
+
+    def _refuse(self, request: Request, slot: Slot, error: ProtocolError) -> None:
+        """Answer a request that failed as a whole, where its response has a place to say so."""
+        self._broker.metrics.error(error.code.name.lower())
+        log.warning("request refused", api=request.api.name, why=str(error))
+        response: Any = request.api.response()
+        if hasattr(response, "error_code"):
+            response.error_code = error.code
+            self._send(request, slot, response)
+        else:
+            request.connection.close()
 
     def _refuse_version(
         self, connection: Connection, key: int, version: int, correlation_id: int

@@ -26,11 +26,9 @@ class Flusher:
         self,
         loop: AbstractEventLoop,
         threads: int,
-        on_failed: Callable[[Partition], None],
         observe_seconds: Callable[[float], None],
     ) -> None:
         self._loop = loop
-        self._on_failed = on_failed
         self._observe_seconds = observe_seconds
         self._requested: list[Partition] = []
         self._queue: SimpleQueue[Partition | None] = SimpleQueue()
@@ -92,8 +90,7 @@ class Flusher:
             if partition.is_retired:
                 continue
             if error is not None:
-                partition.on_failed(error)
-                self._on_failed(partition)
+                partition.fail(error)
                 continue
             partition.on_flushed()
             if (

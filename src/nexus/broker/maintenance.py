@@ -103,8 +103,7 @@ class Maintenance:
 
     def _failed(self, partition: Partition, error: StorageError) -> None:
         if partition.log.failure is not None:
-            partition.on_failed(error)
-            self.bring_back(partition)
+            partition.fail(error)
 
     async def _reopen(self, partition: Partition) -> None:
         delay = REOPEN_SECONDS_FIRST

@@ -46,6 +46,7 @@ class Partition:
     """Appends, and tells those who wait how far the log is safe."""
 
     __slots__ = (
+        "_report_failure",
         "_request_flush",
         "_waiters",
         "append_lock",
@@ -65,12 +66,14 @@ class Partition:
         index: int,
         log: PartitionLog,
         request_flush: Callable[[Partition], None] | None,
+        report_failure: Callable[[Partition], None],
     ) -> None:
         self.topic = topic
         self.index = index
         self.log = log
         self.leader_epoch = FIRST_LEADER_EPOCH
         self._request_flush = request_flush
+        self._report_failure = report_failure
         self._waiters: deque[tuple[int, Then]] = deque()
         # Batches that must be rewritten off the loop queue here, so that they keep their order.
         self.append_lock = asyncio.Lock()
@@ -81,7 +84,11 @@ class Partition:
 
     def append(self, batch: memoryview, header: BatchHeader) -> Append:
         """Append one batch that was checked; it becomes visible when it is safe."""
-        appended = self.log.append(batch, header, self.leader_epoch)
+        try:
+            appended = self.log.append(batch, header, self.leader_epoch)
+        except StorageError as error:
+            self.fail(error)
+            raise
         if self._request_flush is None:
             self._advance()
         else:
@@ -129,10 +136,11 @@ class Partition:
         """The log was flushed: let waiters and readers go on."""
         self._advance()
 
-    def on_failed(self, error: StorageError) -> None:
-        """The disk failed: nobody who waits gets an acknowledgement."""
+    def fail(self, error: StorageError) -> None:
+        """The disk failed: nobody who waits gets an acknowledgement, and somebody must mend it."""
         self._fail_waiters(error)
         self.wake()
+        self._report_failure(self)
 
     def retire(self) -> None:
         """The topic is deleted: whoever waits here is told so."""

@@ -1,5 +1,5 @@
 """The `nexus` command: one file a command, each imported only when it runs."""
 
-from nexus.cli.app import main
+from nexus.cli.entry import main
 
 __all__ = ["main"]

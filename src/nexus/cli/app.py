@@ -1,10 +1,5 @@
-"""The entry point: finds the command, runs it, and turns what went wrong into one line and a code.
+"""Every command by name, and how a wrong call is told."""
 
-0 is success, 1 a failure, 2 a wrong call or setting, 130 Ctrl-C. No tracebacks for known errors.
-"""
-
-import os
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -13,8 +8,8 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from nexus import __version__
+from nexus.cli.entry import fail
 from nexus.cli.lazy import help_if_alone, lazy_app
-from nexus.errors import NexusError
 
 _COMMANDS: Final = {
     "broker": "nexus.cli.broker",
@@ -43,34 +38,17 @@ def _root(
     help_if_alone(context)
 
 
-def main() -> None:
-    """The `nexus` command."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code; prints at most one line about an error."""
+def run_command(arguments: Sequence[str]) -> int:
+    """Runs the command that the arguments name; its exit code."""
     try:
         result = get_command(app).main(
             args=list(arguments), prog_name="nexus", standalone_mode=False
         )
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return _reader_gone()
-    except KeyboardInterrupt:
-        return 130
-    except NexusError as error:
-        return _fail(str(error), getattr(error, "exit_code", 1))
     except typer.Abort:
-        return _fail("cancelled", 1)
+        return fail("cancelled", 1)
     except TyperException as error:
-        return _fail(_call_problem(error), error.exit_code)
+        return fail(_call_problem(error), error.exit_code)
     return result if isinstance(result, int) else 0
-
-
-def _fail(message: str, code: int) -> int:
-    print(f"nexus: {message}", file=sys.stderr)
-    return code
 
 
 def _call_problem(error: TyperException) -> str:
@@ -78,10 +56,3 @@ def _call_problem(error: TyperException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if context else message
-
-
-def _reader_gone() -> int:
-    """Whoever read our output has closed it (`nexus topics tail | head`): stop without a word."""
-    # The interpreter flushes standard output once more at exit; that must find somewhere to go.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1

@@ -1,12 +1,13 @@
-"""`nexus broker`: settings from flags, environment and file, then the server until stopped."""
+"""`nexus broker`: its flags and help; a plain call of it does not come through here."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nexus.cli.flags import ConfigFile, SetOption, broker_flags
 from nexus.cli.lazy import single_app
+from nexus.cli.options import ConfigFile, SetOption
+from nexus.cli.plain import BrokerCall
 
 app = single_app()
 
@@ -43,11 +44,4 @@ def broker(
       nexus broker --listen 0.0.0.0:9092 --data-dir /var/lib/nexus --fsync interval
       nexus broker --set storage.retention_time=7d --set broker.default_partitions=12
     """
-    from nexus.settings import load_broker_settings
-
-    flags = broker_flags(listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_)
-    settings = load_broker_settings(config, flags=flags)
-
-    from nexus.broker.main import run
-
-    return run(settings)
+    return BrokerCall(config, listen, http, data_dir, fsync, tuple(set_ or ())).start()

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from nexus.cli.flags import ConfigFile, SetOption, broker_flags
+from nexus.cli.flags import broker_flags
+from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.settings import load_broker_settings
 
@@ -37,7 +38,9 @@ def show(
       nexus config show --config nexus.yaml --json
       NEXUS_STORAGE_FSYNC=never nexus config show
     """
-    flags = broker_flags(listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_)
+    flags = broker_flags(
+        listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_ or ()
+    )
     settings = load_broker_settings(config, flags=flags)
     if json:
         print_json({s.name: {"value": s.value, "source": s.source} for s in settings.shown()})

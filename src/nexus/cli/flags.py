@@ -1,23 +1,12 @@
-"""Flags of the broker's settings, shared by the commands that read them."""
+"""Flags of the broker's settings, by the option that each sets."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from nexus.settings.broker import SECTIONS
 from nexus.settings.errors import SettingsError
 from nexus.settings.kinds import split_host_port
 from nexus.settings.options import FlagValue, options_of, suggestion
-
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="The YAML file (or NEXUS_CONFIG names it)."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other option, as in the file."),
-]
 
 
 def broker_flags(
@@ -26,10 +15,10 @@ def broker_flags(
     http: str | None,
     data_dir: Path | None,
     fsync: str | None,
-    assigned: list[str] | None,
+    assigned: Iterable[str],
 ) -> dict[str, FlagValue]:
     """The flags that were given, by the dotted name of the option that they set."""
-    flags = dict(_assignment(text) for text in assigned or [])
+    flags = dict(_assignment(text) for text in assigned)
     if listen is not None:
         flags |= _address("--listen", listen, "broker.host", "broker.port")
     if http is not None:

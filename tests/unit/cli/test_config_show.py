@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.app import run
+from nexus.cli.entry import run
 
 
 @pytest.fixture(autouse=True)

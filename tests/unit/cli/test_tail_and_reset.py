@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from nexus.cli.app import run
+from nexus.cli.entry import run
 
 Out = pytest.CaptureFixture[str]
 

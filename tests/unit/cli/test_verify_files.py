@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.app import run
+from nexus.cli.entry import run
 from nexus.log import LogConfig, LogStore
 from nexus.wire.batch import check_from_client
 from nexus.wire.records import Record, encode_batch

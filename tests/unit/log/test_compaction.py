@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from nexus.log import CompactionResult, LogConfig, PartitionLog, compaction
-from nexus.log.swap import commit_swap
+from nexus.log.swap import commit_swap, read_cleaner
 from nexus.wire.batch import iter_headers
 from nexus.wire.compression import Codec
 from nexus.wire.errors import StorageError
@@ -272,7 +272,7 @@ def test_what_is_deleted_meanwhile_is_not_brought_back(log: PartitionLog) -> Non
     log.flush()
     run = compaction._Run(
         log,
-        compaction.read_cleaner(log.directory),
+        read_cleaner(log.directory),
         compaction._cleanable(log, START_MS),
         START_MS,
     )

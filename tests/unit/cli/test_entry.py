@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from nexus import __version__
-from nexus.cli.app import run
+from nexus.cli.entry import run
 
-HEAVY = ("confluent_kafka", "rich.table", "yaml", "prometheus_client", "uvloop")
+HEAVY = (
+    "confluent_kafka",
+    "typer",
+    "pydantic",
+    "rich.table",
+    "yaml",
+    "prometheus_client",
+    "uvloop",
+)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -24,7 +32,11 @@ def test_importing_the_command_imports_nothing_heavy() -> None:
 
 
 def test_reading_the_brokers_settings_needs_no_client_and_no_tables() -> None:
-    statement = "import nexus.cli.broker, nexus.settings as s; s.load_broker_settings(environ={})"
+    statement = (
+        "import nexus.cli.plain as p, nexus.settings as s\n"
+        "assert p.plain_broker_call(['broker', '--fsync', 'never'])\n"
+        "s.load_broker_settings(environ={})"
+    )
     assert imported_by(statement) == set()
 
 
