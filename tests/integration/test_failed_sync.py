@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic, deliver, producer_of, values_in
-from support.rawwire import STORAGE_ERROR, RawConnection, batch, produce, record
+from support.rawwire import (
+    FETCH,
+    PRODUCE,
+    STORAGE_ERROR,
+    RawConnection,
+    batch,
+    fetch_body,
+    framed,
+    produce,
+    produce_body,
+    record,
+    request_header,
+)
 from support.tracing import failing, results, traced
 
-SYNCS = "fdatasync,fsync"
+# The kernel's queue refuses too, so that the broker falls back to a thread that calls fdatasync.
+SYNCS = "fdatasync,fsync,io_submit"
 
 
 def test_nothing_is_acknowledged_after_a_failed_sync(
@@ -64,3 +78,38 @@ def test_one_bad_partition_leaves_the_others_alone(
     for partition in (0, 1):
         values = values_in(own_broker.bootstrap, name, partition)
         assert values == [b"%d" % partition] * 2
+
+
+def test_readers_see_only_what_is_synced(
+    own_broker: BrokerProcess, tmp_path: Path, name: str
+) -> None:
+    """The sync takes a second: until it is done, nobody reads what waits for it."""
+    create_topic(admin_of(own_broker.bootstrap), name)
+    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=1000000")
+    with RawConnection(own_broker.port) as writer, RawConnection(own_broker.port) as reader:
+        with traced(own_broker.pid, tmp_path / "strace", *slow):
+            body = produce_body(name, batch(record(b"slow")))
+            writer.send(framed(request_header(PRODUCE, 7) + body))
+            early = reader.request(FETCH, 4, fetch_body(name, wait_ms=100))
+            assert early is not None
+            assert b"slow" not in early
+            assert writer.receive() is not None
+        late = reader.request(FETCH, 4, fetch_body(name, wait_ms=5000))
+    assert late is not None
+    assert b"slow" in late
+
+
+def test_producers_share_a_sync(own_broker: BrokerProcess, tmp_path: Path, name: str) -> None:
+    """Group commit: four hundred acknowledgements for far fewer syncs."""
+    create_topic(admin_of(own_broker.bootstrap), name, 2)
+    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=10000")
+    with ExitStack() as stack:
+        writers = [stack.enter_context(RawConnection(own_broker.port)) for _ in range(20)]
+        log = stack.enter_context(traced(own_broker.pid, tmp_path / "strace", *slow))
+        for _ in range(20):
+            for number, writer in enumerate(writers):
+                body = produce_body(name, batch(record(b"v")), partition=number % 2)
+                writer.send(framed(request_header(PRODUCE, 7) + body))
+            assert all(writer.receive() is not None for writer in writers)
+    assert 0 < len(results(log, "fdatasync")) < 200
+    assert len(values_in(own_broker.bootstrap, name, 0)) == 200

@@ -97,12 +97,10 @@ def _send_at_rate(producer: Producer, load: Load) -> None:
     began = time.monotonic()
     for number in range(load.messages):
         due = began + number / load.rate
-        while (left := due - time.monotonic()) > 0:
-            producer.poll(0)
-            time.sleep(min(left, 0.0005))
+        if (left := due - time.monotonic()) > 0:
+            time.sleep(left)
         stamp = STAMP.pack(time.monotonic_ns())
         producer.produce(load.topic, stamp + padding, partition=_partition(number, load))
-    producer.poll(0)
 
 
 def _partition(number: int, load: Load) -> int:

@@ -27,6 +27,7 @@ from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
 from nexus.broker.topics import Topics
 from nexus.log import LogStore, PartitionLog
+from nexus.log.kernel_sync import KernelSync
 from nexus.observe.logs import get_logger
 from nexus.settings import BrokerSettings
 from nexus.wire.apis import APIS
@@ -73,6 +74,7 @@ class Broker:
             self.loop,
             settings.performance.flush_threads,
             self.metrics.fsync_seconds.observe,
+            KernelSync.open(),
         )
         self.topics = Topics(self.store, settings, self._make_partition, self.metrics.traffic)
         self.groups = Coordination(self.topics, settings, self.now_ms, self.off_loop)

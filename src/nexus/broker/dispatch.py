@@ -106,7 +106,12 @@ class Dispatcher:
         request = Request(
             api, version, header.correlation_id, header.client_id or "", connection, arrived_at
         )
-        self._answer(request, handler(self._broker, request, body))
+        try:
+            answer = handler(self._broker, request, body)
+        except Exception as error:  # noqa: BLE001 - a client never takes the process down
+            self._broke(request, error)
+            return
+        self._answer(request, answer)
 
     async def drain(self, seconds: float) -> None:
         """Wait for the requests that are being served, at most so long."""
@@ -155,24 +160,26 @@ class Dispatcher:
                 if not task.cancelled():
                     task.exception()  # seen: the client that would be told is gone
                 return
-            if (error := task.exception()) is not None:
-                self._broke(request, slot, error)
-                return
-            try:
+            error = task.exception()
+            if error is None:
                 self._send(request, slot, task.result())
-            except Exception as fault:  # noqa: BLE001 - a client never takes the process down
-                self._broke(request, slot, fault)
+            elif isinstance(error, ProtocolError):
+                self._refuse(request, slot, error)
+            else:
+                self._broke(request, error)
 
         task.add_done_callback(done)
 
     def _send(self, request: Request, slot: Slot, response: object) -> None:
-        slot.fill(_encoded(request.api, request.version, request.correlation_id, response))
+        try:
+            parts = _encoded(request.api, request.version, request.correlation_id, response)
+        except Exception as error:  # noqa: BLE001 - whatever a client made us say, we go on
+            self._broke(request, error)
+            return
+        slot.fill(parts)
         self._broker.metrics.served(request.api, perf_counter() - request.arrived_at)
 
-    def _broke(self, request: Request, slot: Slot, error: BaseException) -> None:
-        if isinstance(error, ProtocolError):
-            self._refuse(request, slot, error)
-            return
+    def _broke(self, request: Request, error: BaseException) -> None:
         log.error(
             "request failed",
             api=request.api.name,

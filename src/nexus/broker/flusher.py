@@ -1,7 +1,8 @@
-"""Group commit: a few threads that fsync, so that all who wait share each one.
+"""Group commit: everyone who waits for a partition shares its flushes, and partitions theirs.
 
-A partition is flushed by one thread at a time; what is appended meanwhile shares the next flush.
-Different partitions are flushed side by side, which lets the file system merge their commits.
+A partition has one flush under way at a time; what is appended meanwhile shares the next. The
+kernel does the plain ones by itself, side by side; a thread does those that need more, and all of
+them where the kernel cannot.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import threading
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 
 from nexus.broker.partition import Partition
+from nexus.log import quick_sync
+from nexus.log.kernel_sync import KernelSync
+from nexus.log.quick_sync import QuickSync
 from nexus.wire.errors import StorageError
 
 Outcome = tuple[Partition, StorageError | None, float]
@@ -27,9 +32,11 @@ class Flusher:
         loop: AbstractEventLoop,
         threads: int,
         observe_seconds: Callable[[float], None],
+        kernel: KernelSync | None,
     ) -> None:
         self._loop = loop
         self._observe_seconds = observe_seconds
+        self._kernel = kernel
         self._requested: list[Partition] = []
         self._queue: SimpleQueue[Partition | None] = SimpleQueue()
         self._outcomes: deque[Outcome] = deque()
@@ -39,17 +46,21 @@ class Flusher:
         ]
 
     def start(self) -> None:
-        """Start the threads."""
+        """Begin to flush."""
         for thread in self._threads:
             thread.start()
+        if self._kernel is not None:
+            self._loop.add_reader(self._kernel.fileno, self._kernel.reap)
 
     def stop(self) -> None:
-        """Let the threads finish what they have and end."""
+        """Let the threads finish what they have and end; safe to call before `start`."""
         running = [thread for thread in self._threads if thread.is_alive()]
         for _ in running:
             self._queue.put(None)
         for thread in running:
             thread.join(timeout=5)
+        if self._kernel is not None:
+            self._loop.remove_reader(self._kernel.fileno)
 
     def request(self, partition: Partition) -> None:
         """Flush the partition soon: after what the event loop has at hand, so that it is shared."""
@@ -61,9 +72,35 @@ class Flusher:
         self._requested.append(partition)
 
     def _submit(self) -> None:
-        for partition in self._requested:
+        requested, self._requested = self._requested, []
+        if self._kernel is None:
+            self._hand_to_threads(requested)
+            return
+        began = perf_counter()
+        plain = []
+        for partition in requested:
+            sync = quick_sync.begin(partition.log)
+            if sync is None:
+                self._queue.put(partition)
+            else:
+                told = partial(self._synced, partition, sync, began)
+                plain.append((sync.fd, told, partition))
+        taken = self._kernel.submit([(fd, told) for fd, told, _ in plain])
+        self._hand_to_threads([partition for _, _, partition in plain[taken:]])
+
+    def _hand_to_threads(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
             self._queue.put(partition)
-        self._requested.clear()
+
+    def _synced(
+        self, partition: Partition, sync: QuickSync, began: float, error: OSError | None
+    ) -> None:
+        failure: StorageError | None = None
+        try:
+            quick_sync.finish(partition.log, sync, error)
+        except StorageError as storage_error:
+            failure = storage_error
+        self._settle(partition, failure, perf_counter() - began)
 
     def _work(self) -> None:
         while (partition := self._queue.get()) is not None:
@@ -74,27 +111,24 @@ class Flusher:
             except StorageError as failure:
                 error = failure
             self._outcomes.append((partition, error, perf_counter() - began))
-            self._wake_loop()
+            try:
+                self._loop.call_soon_threadsafe(self._settle_all)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                return
 
-    def _wake_loop(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._complete)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    def _complete(self) -> None:
+    def _settle_all(self) -> None:
         while self._outcomes:
-            partition, error, seconds = self._outcomes.popleft()
-            partition.flush_requested = False
-            self._observe_seconds(seconds)
-            if partition.is_retired:
-                continue
-            if error is not None:
-                partition.fail(error)
-                continue
-            partition.on_flushed()
-            if (
-                partition.log.end_offset > partition.log.flushed_offset
-                and partition.log.failure is None
-            ):
-                self.request(partition)
+            self._settle(*self._outcomes.popleft())
+
+    def _settle(self, partition: Partition, error: StorageError | None, seconds: float) -> None:
+        partition.flush_requested = False
+        self._observe_seconds(seconds)
+        if partition.is_retired:
+            return
+        if error is not None:
+            partition.fail(error)
+            return
+        partition.on_flushed()
+        log = partition.log
+        if log.end_offset > log.flushed_offset and log.failure is None:
+            self.request(partition)

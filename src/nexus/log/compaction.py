@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from nexus.log.config import RELATIVE_OFFSET_MAX
+from nexus.log.config import RELATIVE_OFFSET_MAX, SEGMENT_BYTES_MAX
 from nexus.log.filtering import Filtered, emptied, filtered, keys_of
 from nexus.log.scan import batches
 from nexus.log.segment import NO_TIMESTAMP, Segment
@@ -222,7 +222,7 @@ class _Run:
         return new if self._exchange(group, new) else None
 
     def _fits(self, new: Segment, segment: Segment, end: int) -> bool:
-        room = self.log.config.segment_bytes - new.size
+        room = min(self.log.config.segment_bytes, SEGMENT_BYTES_MAX) - new.size
         return segment.size <= room and end - new.base_offset <= RELATIVE_OFFSET_MAX
 
     def _rewrite_segment(self, segment: Segment, new: Segment) -> tuple[int, memoryview] | None:

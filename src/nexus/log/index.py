@@ -18,7 +18,7 @@ from operator import le, lt
 from pathlib import Path
 from typing import Final
 
-from nexus.log.files import remove_file, sync_file
+from nexus.log.files import remove_file, sync_file, write_file
 
 _FIRST_BYTES: Final = 4096
 _STEP_BYTES: Final = 1 << 20
@@ -50,6 +50,13 @@ class MappedEntries:
             return -1
         return -1 if size % cls.entry_bytes else size // cls.entry_bytes
 
+    def take_all(self) -> None:
+        """Take everything in the file for entries, also the space that was kept for some."""
+        try:
+            self.count = self.path.stat().st_size // self.entry_bytes
+        except FileNotFoundError:
+            self.count = 0
+
     def view(self) -> memoryview:
         """The mapped bytes, as many as there are entries or more."""
         if self._capacity < self.count:
@@ -79,8 +86,15 @@ class MappedEntries:
 
     def truncate(self, count: int) -> None:
         """Forget the entries from a number on, on disk too."""
-        self.count = min(count, self.count)
-        self.trim()
+        if count >= self.count:
+            self.trim()
+            return
+        # In a new file: whoever still looks into the old one would be killed if it shrank.
+        kept = bytes(self.view().cast("B")[: count * self.entry_bytes])
+        write_file(self.path, kept, durable=False)
+        self.count = count
+        self.dirty = True
+        self.close()
 
     def trim(self) -> None:
         """Give back the space beyond the last entry."""

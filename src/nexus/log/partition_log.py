@@ -68,6 +68,7 @@ class PartitionLog:
         self._sealed: list[Segment] = []
         self._sealed_indexes: list[Segment] = []
         self._names_changed = False
+        self._flushing_more = False
         self._sync_failed = False
         self._snapshot_offset = -1
         self._durable_snapshot_offset = -1
@@ -139,9 +140,9 @@ class PartitionLog:
             append_time = max_timestamp = now
         elif max_timestamp > now + config.timestamp_after_max_ms:
             raise InvalidTimestamp(f"a batch has time {max_timestamp}, it is {now}")
-        if self.failure is not None:
-            raise StorageError(str(self.failure))
+        self._raise_failure()
         with self.lock:
+            self._raise_failure()
             idempotent = header.producer_id >= 0
             if idempotent and (seen := self.producers.check(header)) is not None:
                 return Append(seen.base_offset, seen.last_offset, duplicate=True)
@@ -160,12 +161,12 @@ class PartitionLog:
     def append_replicated(self, batches: memoryview) -> None:
         """Append batches as another broker's log has them, offsets and epochs included."""
         now = self._now_ms()
-        if self.failure is not None:
-            raise StorageError(str(self.failure))
+        self._raise_failure()
         for at, header in iter_headers(batches):
             batch = batches[at : at + header.size]
             validate(batch, header, compacted=True)
             with self.lock:
+                self._raise_failure()
                 if header.base_offset < self.end_offset:
                     raise OffsetOutOfRange(f"{header.base_offset} lies before {self.end_offset}")
                 if header.base_offset > self.end_offset:
@@ -274,8 +275,11 @@ class PartitionLog:
 
     def verify(self) -> Iterator[Corruption]:
         """Check every batch there is now, and report what is damaged."""
-        segments = self.segments
-        sizes = [segment.size for segment in segments]
+        with self.flush_lock:
+            segments = self.segments
+            sizes = [segment.size for segment in segments]
+            for segment in segments:
+                segment.hold()
         if not segments:
             return
         pairs = zip(segments, sizes, strict=True)
@@ -290,11 +294,13 @@ class PartitionLog:
             # The end first: whatever lies before it is in the segments that are taken next.
             end = self.end_offset
             with self.lock:
+                more = self.needs_full_flush
+                if end == self.flushed_offset and not more:
+                    return end
+                self._flushing_more = more
                 sealed, self._sealed = self._sealed, []
                 names_changed, self._names_changed = self._names_changed, False
                 last = self.segments[-1]
-            if end == self.flushed_offset and not sealed and not names_changed:
-                return end
             try:
                 self.leader_epochs.save()
                 if self._gaps_changed:
@@ -305,10 +311,24 @@ class PartitionLog:
                 if names_changed:
                     sync_directory(self.directory)
             except OSError as error:
-                self._sync_failed = True
-                raise self._fail("syncing", error) from error
-            self.flushed_offset = end
+                raise self.sync_failed(error) from error
+            with self.lock:
+                self._flushing_more = False
+                # A quick sync may have come further meanwhile.
+                self.flushed_offset = max(self.flushed_offset, end)
             return end
+
+    @property
+    def needs_full_flush(self) -> bool:
+        """Whether more than the last segment's data waits to be synced; the lock is held."""
+        # What a flush under way has taken on itself is not synced yet either.
+        changed = self._sealed or self._names_changed or self._gaps_changed
+        return bool(changed or self._flushing_more or self.leader_epochs.dirty)
+
+    def sync_failed(self, error: OSError) -> StorageError:
+        """A sync of the last segment failed: go offline, and never sync that file again."""
+        self._sync_failed = True
+        return self._fail("syncing", error)
 
     def allow_gaps_below(self, offset: int) -> None:
         """Note durably that what is missing before an offset is no damage. Raises OSError."""
@@ -431,6 +451,7 @@ class PartitionLog:
         self._gaps_changed = False
         self._sealed = []
         self._sealed_indexes = []
+        self._flushing_more = False
         self._names_changed = found.new_names
         self._snapshot_offset = found.snapshot_offset
         self._unchecked = (self.directory / UNCHECKED_FILE).exists()
@@ -469,7 +490,9 @@ class PartitionLog:
 
     def abandon(self) -> None:
         """Let go of all files as they are."""
-        self.closed = True
-        self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
-        for segment in self.segments:
-            segment.close()
+        # Under the lock: an append under way must not open a file again, which may be another's.
+        with self.lock:
+            self.closed = True
+            self.failure = self.failure or StorageError(f"{self.directory}: the log is closed")
+            for segment in self.segments:
+                segment.close()

@@ -255,7 +255,7 @@ class _Scan:
     def _start_in(self, segment: Segment, begin: int) -> int:
         """Where to begin in a segment: before what is asked for and what is not indexed yet."""
         for index in (segment.offsets, segment.times):
-            index.count = max(index.entries_in(index.path), 0)
+            index.take_all()
         indexed = segment.cut_indexes(segment.size)
         if not _indexes_fit(segment):
             indexed = segment.cut_indexes(0)

@@ -253,6 +253,25 @@ def test_a_rebalance_of_static_members_that_never_return_ends_empty(pair: Pair) 
     assert driver.state() == "Empty"
 
 
+def test_a_rebalance_that_no_static_member_came_to_waits_for_one() -> None:
+    driver = Driver()
+    ids = []
+    for instance in ("host-1", "host-2"):
+        token = driver.join(instance=instance, session_ms=60_000, rebalance_ms=10_000)
+        ids.append(driver.member_id_of(token))
+    driver.leave(LeavingMember("", "host-1"))
+    token = driver.join(ids[1], instance="host-2", session_ms=60_000, rebalance_ms=10_000)
+    alone = driver.joined(token)
+    driver.sync(alone, {alone.member_id: b"all"})
+    newcomer = driver.join()
+    driver.pass_ms(1_000)
+    driver.leave(LeavingMember(driver.member_id_of(newcomer)))
+    driver.pass_ms(20_000)
+    assert driver.state() == "PreparingRebalance"
+    again = driver.join(alone.member_id, instance="host-2")
+    assert driver.joined(again).generation_id == alone.generation_id + 1
+
+
 def test_a_static_member_that_comes_back_for_other_topics_forces_a_rebalance(pair: Pair) -> None:
     driver, leader, _ = pair
     more = (MemberProtocol("range", subscription("t", "u")),)

@@ -6,7 +6,7 @@ request answered once, commits that stay, and a log from which the same group ar
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -318,5 +318,10 @@ class GroupMachine(RuleBasedStateMachine):
             assert self.driver.commit_error(token) is not ErrorCode.NONE
 
 
-GroupMachine.TestCase.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+GroupMachine.TestCase.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 TestGroupMachine = GroupMachine.TestCase

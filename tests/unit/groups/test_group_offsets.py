@@ -402,6 +402,17 @@ def test_a_burial_that_cannot_be_stored_is_tried_again() -> None:
     assert driver.state() == "Dead"
 
 
+def test_a_group_whose_only_commit_failed_is_forgotten() -> None:
+    driver = Driver()
+    driver.hold_stores = True
+    driver.send_commit(1)
+    driver.finish_store(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.state() == "Empty"
+    driver.pass_ms(600_000)
+    assert driver.state() == "Dead"
+    assert driver.log == []
+
+
 def test_subscriptions_survive_a_restart() -> None:
     driver = Driver()
     joined = driver.joined(driver.join(protocols=(MemberProtocol("range", subscription("u")),)))

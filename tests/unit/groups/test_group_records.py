@@ -6,7 +6,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nexus.groups.reader import subscribed_topics
@@ -26,6 +26,8 @@ from nexus.groups.records import (
 )
 from nexus.wire.errors import MalformedMessage
 
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text(max_size=40)
@@ -145,6 +147,7 @@ def test_a_group_of_version_4_is_compact_and_tagged() -> None:
     )
 
 
+@unhurried
 @given(NAMES, NAMES, INT32)
 def test_keys_round_trip(group: str, topic: str, partition: int) -> None:
     assert decode_key(encode_offset_key(group, topic, partition)) == OffsetKey(
@@ -153,6 +156,7 @@ def test_keys_round_trip(group: str, topic: str, partition: int) -> None:
     assert decode_key(encode_group_key(group)) == GroupKey(group)
 
 
+@unhurried
 @given(st.builds(OffsetValue, INT64, INT32, NAMES, INT64))
 def test_offsets_round_trip(value: OffsetValue) -> None:
     assert decode_offset_value(encode_offset_value(value)) == value
@@ -182,11 +186,13 @@ GROUPS = st.builds(
 )
 
 
+@unhurried
 @given(GROUPS)
 def test_groups_round_trip(value: GroupValue) -> None:
     assert decode_group_value(encode_group_value(value)) == value
 
 
+@unhurried
 @given(st.binary(max_size=80) | st.binary(max_size=80).map(lambda b: b"\0\3" + b))
 def test_rubbish_is_only_ever_malformed(rubbish: bytes) -> None:
     for decode in (decode_key, decode_offset_value, decode_group_value, subscribed_topics):
@@ -194,6 +200,7 @@ def test_rubbish_is_only_ever_malformed(rubbish: bytes) -> None:
             decode(rubbish)
 
 
+@unhurried
 @given(st.data())
 def test_a_cut_record_is_malformed(draw: st.DataObject) -> None:
     whole = encode_group_value(GROUP)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nexus.groups.timers import Timers
 
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KEYS = st.integers(0, 9)
 MOVES = st.lists(st.tuples(KEYS, st.none() | st.integers(0, 1_000)), max_size=200)
 
@@ -45,6 +47,17 @@ def test_deadlines_that_come_and_go_do_not_pile_up() -> None:
     assert timers.next_ms() is None
 
 
+def test_deadlines_that_stand_survive_those_that_come_and_go() -> None:
+    timers: Timers[int] = Timers()
+    timers.schedule(-1, 500)
+    for key in range(1_000):
+        timers.schedule(key, 1_000_000)
+        timers.cancel(key)
+    assert len(timers) == 1
+    assert timers.pop(500) == -1
+
+
+@unhurried
 @given(MOVES)
 def test_timers_agree_with_a_plain_dictionary(moves: list[tuple[int, int | None]]) -> None:
     timers: Timers[int] = Timers()

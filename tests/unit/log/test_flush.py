@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from nexus.log import LogConfig
+from nexus.log import LogConfig, quick_sync
 from nexus.wire.errors import StorageError
 from support.logs import append_values, open_log, read_all
 
@@ -66,6 +66,33 @@ def test_segments_that_were_sealed_since_are_synced_too(
     synced.clear()
     assert log.flush() == 6
     assert synced == []
+
+
+def test_a_quick_sync_does_not_overtake_a_flush_that_has_more_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the end would count as flushed while an earlier segment is not."""
+    log = open_log(tmp_path, LogConfig(segment_bytes=100))
+    append_values(log, b"a" * 50)
+    log.flush()
+    syncing, go_on = Event(), Event()
+    really_sync = os.fdatasync
+
+    def slow_sync(fd: int) -> None:
+        syncing.set()
+        go_on.wait()
+        really_sync(fd)
+
+    assert quick_sync.begin(log) is not None
+    append_values(log, b"b" * 50)
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    worker = Thread(target=log.flush)
+    worker.start()
+    syncing.wait()
+    assert quick_sync.begin(log) is None
+    go_on.set()
+    worker.join()
+    assert quick_sync.begin(log) is not None
 
 
 def test_appending_rolling_and_flushing_side_by_side_keeps_all(tmp_path: Path) -> None:

@@ -135,15 +135,15 @@ def test_damage_in_what_was_safe_is_reported_and_nothing_after_it_is_dropped(
 
 def test_only_what_lies_beyond_the_recovery_point_is_read(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    batch = make_batch(values(*[b"x" * 1000] * 100))
-    for _ in range(100):
+    batch = make_batch(values(b"x" * 10_000))
+    for _ in range(1000):
         append(log, batch)
     point = log.checkpoint()
     append_values(log, b"the tail")
     log.abandon()
     before = bytes_read()
     log = open_log(tmp_path, recovery_point=point)
-    assert bytes_read() - before < 500_000
+    assert bytes_read() - before < 50_000
     assert log.end_offset == point + 1
 
 

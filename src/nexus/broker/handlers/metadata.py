@@ -70,7 +70,8 @@ def _lookup(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTop
 
 
 def _unknown(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=wanted.topic_id)
+    # A topic that is unknown by its id has no name; versions below 12 need one, if empty.
+    return MetadataResponseTopic(error_code=code, name=wanted.name or "", topic_id=wanted.topic_id)
 
 
 def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:

@@ -56,25 +56,26 @@ def tail(
       nexus topics tail gpu-telemetry --from -10 --until-end
       nexus topics tail gpu-telemetry --from 1h --max 100 --json
     """
-    cluster = connect(bootstrap)
-    assignment = _assignment(cluster, topic, partition, from_)
+    cluster, failures = connect(bootstrap), Failures()
+    assignment = _assignment(cluster, topic, partition, from_, failures)
+    if not assignment:
+        return failures.exit_code
     reader = cluster.reader(**{"enable.partition.eof": True, "auto.offset.reset": "earliest"})
     try:
         reader.assign(assignment)
         _print_messages(reader, len(assignment) if until_end else None, max_, verbose, json)
     finally:
         reader.close()
-    return 0
+    return failures.exit_code
 
 
 def _assignment(
-    cluster: Cluster, topic: str, only: list[int] | None, where: str
+    cluster: Cluster, topic: str, only: list[int] | None, where: str, failures: Failures
 ) -> list[TopicPartition]:
     known = cluster.partitions_of(topic)
     unknown = sorted(set(only or []) - set(known))
     if unknown:
         raise KafkaProblem(f"topic {topic} has no partition {unknown[0]} (it has {len(known)})")
-    failures = Failures()
     partitions = [TopicPartition(topic, p) for p in only or known]
     found = starts(cluster, partitions, _selector(where), failures)
     return [TopicPartition(topic, p, offset) for (_, p), offset in found.items()]
