@@ -21,6 +21,7 @@ from support.confluent import (
 from support.fixtures import MakeBroker
 from support.waiting import wait_until
 
+SMALL = {"batch.num.messages": 5}
 SETTINGS = "storage: {retention_check_interval: 50ms}"
 
 
@@ -46,7 +47,7 @@ def test_a_log_that_is_too_large_loses_its_oldest_segments(
 ) -> None:
     sizes = {"retention.bytes": "50000", "segment.bytes": "10000"}
     create_topic(admin_of(cleaner.bootstrap), name, **sizes)
-    send(cleaner.bootstrap, name, [b"%03d" % n * 300 for n in range(200)], **{"linger.ms": 0})
+    send(cleaner.bootstrap, name, [b"%03d" % n * 300 for n in range(200)], **SMALL)
     wait_until(lambda: watermarks(cleaner.bootstrap, name)[0] > 50, what="retention by size")
     low, high = watermarks(cleaner.bootstrap, name)
     assert high == 200
@@ -62,7 +63,7 @@ def test_a_compacted_topic_keeps_the_newest_of_each_key(cleaner: BrokerProcess, 
         "delete.retention.ms": "0",
     }
     create_topic(admin_of(cleaner.bootstrap), name, **policy)
-    producer = producer_of(cleaner.bootstrap, **{"batch.num.messages": 5})
+    producer = producer_of(cleaner.bootstrap, **SMALL)
     for n in range(400):
         producer.produce(name, b"%d" % n, b"key-%d" % (n % 4), partition=0)
     producer.produce(name, None, b"key-0", partition=0)

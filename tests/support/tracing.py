@@ -13,6 +13,9 @@ from support.needs import need_program
 
 from support.waiting import wait_until
 
+# Syncs that the kernel would do by itself are refused, so that they come as fdatasync calls.
+PLAIN_SYNCS = ("-e", "trace=io_submit,fdatasync", "-e", "inject=io_submit:error=EAGAIN")
+
 _LINE = re.compile(r"^(?:\d+\s+)?(?P<call>\w+)\((?P<arguments>.*)\)\s+= (?P<result>-?\d+)")
 _HALF = re.compile(r"<\.\.\. (?P<call>\w+) resumed>.*\)\s+= (?P<result>-?\d+)")
 

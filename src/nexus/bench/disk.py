@@ -18,20 +18,30 @@ class FsyncTime:
     filesystem: str
 
 
-def fsync_time(directory: Path, samples: int = 400, size: int = 4096) -> FsyncTime:
-    """Write and sync `samples` times in a file of its own."""
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """When and where to measure: once every `pause` seconds, so as to be no load itself."""
+
+    directory: Path
+    samples: int = 400
+    pause: float = 0.0
+    size: int = 4096
+
+
+def fsync_time(probe: Probe) -> FsyncTime:
+    """Write a little and sync it, again and again, in a file of its own."""
     took = []
-    block = bytes(size)
-    with tempfile.NamedTemporaryFile(dir=directory, prefix=".fsync-") as file:
-        for _ in range(samples):
+    block = bytes(probe.size)
+    with tempfile.NamedTemporaryFile(dir=probe.directory, prefix=".fsync-") as file:
+        for _ in range(probe.samples):
+            time.sleep(probe.pause)
             began = time.perf_counter()
             os.write(file.fileno(), block)
             os.fdatasync(file.fileno())
             took.append(time.perf_counter() - began)
     took.sort()
-    return FsyncTime(
-        took[len(took) // 2] * 1e3, took[int(len(took) * 0.99)] * 1e3, filesystem_of(directory)
-    )
+    p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
+    return FsyncTime(p50 * 1e3, p99 * 1e3, filesystem_of(probe.directory))
 
 
 def filesystem_of(path: Path) -> str:

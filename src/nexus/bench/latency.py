@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from nexus.bench.clients import STAMP, Load, Read, consumer_at, in_processes, produce
+from nexus.bench.disk import FsyncTime, Probe, fsync_time
 
 WARM_UP_SECONDS = 2.0
 AT_END = -1
@@ -25,6 +27,8 @@ class LatencySetting:
     size: int = 200
     acks: str = "all"
     linger_ms: float = 0
+    disk: Path | None = None
+    """Where to measure the disk's own fsync time meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Latency:
     p99_ms: float
     p999_ms: float
     max_ms: float
+    disk: FsyncTime | None = None
 
 
 def measure(setting: LatencySetting) -> Latency:
@@ -56,14 +61,17 @@ def measure(setting: LatencySetting) -> Latency:
     everywhere = tuple(range(setting.partitions))
     total = each * setting.producers
     read = Read(setting.bootstrap, setting.topic, everywhere, total, offset=AT_END)
-    results = in_processes(_run, [read, *[load] * setting.producers])
-    return _summary(results[0])
+    probes = [Probe(setting.disk, int(seconds * 50), 0.02)] if setting.disk else []
+    took, *others = in_processes(_run, [read, *[load] * setting.producers, *probes])
+    return _summary(took, others[-1] if probes else None)
 
 
-def _run(work: Load | Read) -> list[int] | None:
+def _run(work: Load | Read | Probe) -> list[int] | FsyncTime | None:
     if isinstance(work, Read):
         return _listen(work)
     time.sleep(1.5)  # the consumer stands at the end before the first message comes
+    if isinstance(work, Probe):
+        return fsync_time(work)
     produce(work)
     return None
 
@@ -89,11 +97,12 @@ def _listen(read: Read) -> list[int]:
     return took
 
 
-def _summary(took: list[int]) -> Latency:
+def _summary(took: list[int], disk: FsyncTime | None) -> Latency:
     warm = len(took) // 6
     ordered = sorted(took[warm:]) or [0]
 
     def at(share: float) -> float:
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)] / 1e6
 
-    return Latency(len(took) - warm, at(0.5), at(0.95), at(0.99), at(0.999), ordered[-1] / 1e6)
+    last = ordered[-1] / 1e6
+    return Latency(len(took) - warm, at(0.5), at(0.95), at(0.99), at(0.999), last, disk)

@@ -15,15 +15,15 @@ from threading import Lock, RLock
 from typing import Final
 
 from nexus.log import compaction, reading, retention
+from nexus.log.checkpoints import Checkpoints
 from nexus.log.compaction import CompactionResult
 from nexus.log.config import RELATIVE_OFFSET_MAX, SEGMENT_BYTES_MAX, LogConfig
 from nexus.log.epochs import LeaderEpochs
 from nexus.log.files import FileSlice, sync_directory
 from nexus.log.layout import UNCHECKED_FILE, remove_offset, write_offset
-from nexus.log.producers import Producers, Snapshot
+from nexus.log.producers import Producers
 from nexus.log.recovery import Recovered, Request, recover
 from nexus.log.segment import Marks, Segment
-from nexus.log.snapshots import remove_snapshots, write_snapshot
 from nexus.log.swap import read_cleaner, write_cleaner
 from nexus.log.verify import Corruption, verify_segments
 from nexus.wire.batch import BatchHeader, iter_headers, stamp, stamp_append_time, validate
@@ -32,8 +32,6 @@ from nexus.wire.errors import InvalidTimestamp, MessageTooLarge, OffsetOutOfRang
 _log: Final = logging.getLogger(__name__)
 
 NO_TIME: Final = -1
-# How much log may pass until what a crash would have to make up for is synced once more.
-_SYNC_EVERY_BYTES: Final = 64 << 20
 
 
 @dataclass(slots=True)
@@ -66,13 +64,10 @@ class PartitionLog:
         self._now_ms = now_ms
         # What to sync beside the last segment.
         self._sealed: list[Segment] = []
-        self._sealed_indexes: list[Segment] = []
         self._names_changed = False
         self._flushing_more = False
         self._sync_failed = False
-        self._snapshot_offset = -1
-        self._durable_snapshot_offset = -1
-        self._bytes_since_durable = 0
+        self._checkpoints = Checkpoints(directory)
         self._unchecked = False
         # Before this offset some may be missing between two batches, for good reasons.
         self.gaps_below = 0
@@ -142,7 +137,7 @@ class PartitionLog:
             raise InvalidTimestamp(f"a batch has time {max_timestamp}, it is {now}")
         self._raise_failure()
         with self.lock:
-            self._raise_failure()
+            self._raise_closed()
             idempotent = header.producer_id >= 0
             if idempotent and (seen := self.producers.check(header)) is not None:
                 return Append(seen.base_offset, seen.last_offset, duplicate=True)
@@ -166,7 +161,7 @@ class PartitionLog:
             batch = batches[at : at + header.size]
             validate(batch, header, compacted=True)
             with self.lock:
-                self._raise_failure()
+                self._raise_closed()
                 if header.base_offset < self.end_offset:
                     raise OffsetOutOfRange(f"{header.base_offset} lies before {self.end_offset}")
                 if header.base_offset > self.end_offset:
@@ -219,9 +214,8 @@ class PartitionLog:
         new = Segment.create(self.directory, base_offset, self.config)
         new.created_ms = now
         old.seal(base_offset)
-        self._bytes_since_durable += old.size
         self._sealed.append(old)
-        self._sealed_indexes.append(old)
+        self._checkpoints.sealed(old)
         self._names_changed = True
         self.segments = (*self.segments, new)
         old.marks = Marks()
@@ -230,7 +224,7 @@ class PartitionLog:
     def roll(self) -> None:
         """Begin a new segment, unless the last one is empty."""
         with self.lock:
-            if self.failure is None and self.segments[-1].size:
+            if self.failure is None and not self.closed and self.segments[-1].size:
                 try:
                     self._roll(self.end_offset, self._now_ms())
                 except OSError as error:
@@ -342,20 +336,20 @@ class PartitionLog:
         if self.failure is not None:
             raise StorageError(str(self.failure))
 
+    def _raise_closed(self) -> None:
+        """Refuse to append; the lock is held, so what closes the log sees all or nothing of it."""
+        self._raise_failure()
+        if self.closed:
+            raise StorageError(f"{self.directory}: the log is closed")
+
     def checkpoint(self) -> int:
         """Bound what a crash would cost; returns the new recovery point. Raises StorageError."""
         with self.flush_lock:
             point = self.flush()
             with self.lock:
-                sealed, self._sealed_indexes = self._sealed_indexes, []
+                sealed = self._checkpoints.take_sealed()
                 self.producers.expire(self._now_ms() - self.config.producer_expiry_ms)
-            try:
-                self._sync_indexes(sealed)
-                if point != self._snapshot_offset:
-                    self._snapshot(point)
-            except OSError as error:
-                # These can be made up for: the log itself is sound, and fails on its own account.
-                _log.warning("%s: cannot write a checkpoint: %s", self.directory, error)
+            self._checkpoints.write(point, sealed, self.segments[-1], self.producers)
             return point
 
     def checkpointed(self) -> None:
@@ -363,28 +357,6 @@ class PartitionLog:
         if self._unchecked:
             self._unchecked = False
             remove_offset(self.directory, UNCHECKED_FILE)
-
-    def _sync_indexes(self, sealed: list[Segment]) -> None:
-        for segment in sealed:
-            segment.sync_indexes()
-        last = self.segments[-1]
-        if last.size - last.indexes_synced_at > _SYNC_EVERY_BYTES:
-            last.sync_indexes()
-
-    def _snapshot(self, offset: int, *, closing: bool = False) -> None:
-        """Write the producers' state, durably once in a while: a power cut then costs a walk."""
-        last = self.segments[-1]
-        behind = self._bytes_since_durable + last.size
-        durable = closing or self._durable_snapshot_offset < 0 or behind > _SYNC_EVERY_BYTES
-        states = self.producers.below(offset)
-        closed_size = last.size if closing else -1
-        snapshot = Snapshot(offset, states, last.base_offset, last.created_ms, closed_size)
-        write_snapshot(self.directory, snapshot, durable=durable)
-        self._snapshot_offset = offset
-        if durable:
-            self._durable_snapshot_offset = offset
-            self._bytes_since_durable = -last.size
-        remove_snapshots(self.directory, keep={offset, self._durable_snapshot_offset})
 
     def reopen(self) -> None:
         """Try to come back after a failure, with what is on disk; raises StorageError."""
@@ -450,10 +422,9 @@ class PartitionLog:
         self.gaps_below = found.gaps_below
         self._gaps_changed = False
         self._sealed = []
-        self._sealed_indexes = []
         self._flushing_more = False
         self._names_changed = found.new_names
-        self._snapshot_offset = found.snapshot_offset
+        self._checkpoints = Checkpoints(self.directory, found.snapshot_offset)
         self._unchecked = (self.directory / UNCHECKED_FILE).exists()
 
     # Making room ------------------------------------------------------------------------------
@@ -473,18 +444,18 @@ class PartitionLog:
     def close(self) -> None:
         """Sync everything and note the end, so that the next start reads no data."""
         with self.flush_lock:
-            if self.failure is None and self.segments:
-                self._close_cleanly()
-            self.abandon()
+            with self.lock:
+                self.closed = True
+            try:
+                if self.failure is None and self.segments:
+                    self._close_cleanly()
+            finally:
+                self.abandon()
 
     def _close_cleanly(self) -> None:
         end = self.flush()
-        last = self.segments[-1]
         try:
-            last.seal(end)
-            for segment in (*self._sealed_indexes, last):
-                segment.sync_indexes()
-            self._snapshot(end, closing=True)
+            self._checkpoints.close(end, self.segments[-1], self.producers)
         except OSError as error:
             raise self._fail("closing it", error) from error
 

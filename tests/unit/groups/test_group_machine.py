@@ -153,12 +153,12 @@ class GroupMachine(RuleBasedStateMachine):
     def one_goes_on(self, n: int) -> None:
         self.clients[n].step()
 
-    @rule(starting=st.sets(CLIENTS))
-    def everyone_works(self, starting: set[int]) -> None:
-        """Rounds of joins, stores and heartbeats, until all is calm: what mostly happens."""
+    @rule(starting=st.sets(CLIENTS), rounds=st.integers(1, 5))
+    def everyone_works(self, starting: set[int], rounds: int = 5) -> None:
+        """Rounds of stores, answers and heartbeats: what mostly happens."""
         for n in starting:
             self.a_client_starts(n)
-        for _ in range(5):
+        for _ in range(rounds):
             self.driver.pass_ms(1_000)
             self.driver.finish_stores()
             for client in self.clients:

@@ -2,11 +2,10 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nexus.bench.disk import fsync_time
 from nexus.bench.latency import LatencySetting, measure
 from nexus.cli.bench.options import (
     Acks,
@@ -39,7 +38,9 @@ def latency(
     linger_ms: Annotated[float, typer.Option(min=0, help="How long producers gather.")] = 0,
     data_dir: Annotated[
         Path | None,
-        typer.Option(exists=True, help="Also measure the disk's own fsync time in this folder."),
+        typer.Option(
+            exists=True, help="Also measure the disk's own fsync time, in this folder, meanwhile."
+        ),
     ] = None,
     http: Http = None,
     json: JsonFlag = False,
@@ -51,7 +52,6 @@ def latency(
       nexus bench latency
       nexus bench latency --partitions 12 --producers 4 --data-dir ./data
     """
-    disk = asdict(fsync_time(data_dir)) if data_dir else {}
     with bench_topic(bootstrap, partitions) as (servers, topic):
         setting = LatencySetting(
             bootstrap=servers,
@@ -63,11 +63,17 @@ def latency(
             size=size,
             acks=acks,
             linger_ms=linger_ms,
+            disk=data_dir,
         )
         usage = BrokerUsage(http)
         with spinner(f"{rate:g} messages a second for {seconds:g} s"):
             took = measure(setting)
         cost = usage.finish(int(rate * seconds))
-    numbers = {name: round(value, 3) for name, value in asdict(took).items()}
-    show(numbers | cost | {f"fsync_{name}": value for name, value in disk.items()}, json)
+    show(_rounded(asdict(took)) | cost, json)
     return 0
+
+
+def _rounded(numbers: dict[str, Any]) -> dict[str, Any]:
+    disk = numbers.pop("disk") or {}
+    numbers |= {f"fsync_{name}": value for name, value in disk.items()}
+    return {k: round(v, 3) if isinstance(v, float) else v for k, v in numbers.items()}
