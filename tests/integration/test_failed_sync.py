@@ -20,7 +20,7 @@ from support.rawwire import (
     record,
     request_header,
 )
-from support.tracing import failing, results, traced
+from support.tracing import PLAIN_SYNCS, failing, results, traced
 
 # The kernel's queue refuses too, so that the broker falls back to a thread that calls fdatasync.
 SYNCS = "fdatasync,fsync,io_submit"
@@ -68,7 +68,7 @@ def test_one_bad_partition_leaves_the_others_alone(
 ) -> None:
     """One sync fails, of whichever partition asks first; the other's next one succeeds."""
     create_topic(admin_of(own_broker.bootstrap), name, 2)
-    once = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1")
+    once = (*PLAIN_SYNCS, "-e", "inject=fdatasync:error=EIO:when=1")
     producer = producer_of(own_broker.bootstrap)
     with traced(own_broker.pid, tmp_path / "strace", *once) as log:
         for partition in (0, 1, 0, 1):
@@ -85,7 +85,7 @@ def test_readers_see_only_what_is_synced(
 ) -> None:
     """The sync takes a second: until it is done, nobody reads what waits for it."""
     create_topic(admin_of(own_broker.bootstrap), name)
-    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=1000000")
+    slow = (*PLAIN_SYNCS, "-e", "inject=fdatasync:delay_enter=1000000")
     with RawConnection(own_broker.port) as writer, RawConnection(own_broker.port) as reader:
         with traced(own_broker.pid, tmp_path / "strace", *slow):
             body = produce_body(name, batch(record(b"slow")))
@@ -102,7 +102,7 @@ def test_readers_see_only_what_is_synced(
 def test_producers_share_a_sync(own_broker: BrokerProcess, tmp_path: Path, name: str) -> None:
     """Group commit: four hundred acknowledgements for far fewer syncs."""
     create_topic(admin_of(own_broker.bootstrap), name, 2)
-    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=10000")
+    slow = (*PLAIN_SYNCS, "-e", "inject=fdatasync:delay_enter=10000")
     with ExitStack() as stack:
         writers = [stack.enter_context(RawConnection(own_broker.port)) for _ in range(20)]
         log = stack.enter_context(traced(own_broker.pid, tmp_path / "strace", *slow))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.needs import missing
+from support.needs import missing, need_program
 
 from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic, deliver, producer_of, values_in
@@ -19,17 +19,38 @@ DISK_BYTES = 24 << 20
 CHUNK = 100_000
 
 
+def mount(where: Path, *options: str) -> None:
+    where.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", *options, str(where)], capture_output=True, check=False)
+    if done.returncode:
+        missing(f"a small file system cannot be mounted: {done.stderr.decode().strip()}")
+
+
+def unmount(where: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of 24 MB."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(mount)]
-    done = subprocess.run(["mount", *options], capture_output=True, check=False)
-    if done.returncode:
-        missing(f"a small file system cannot be mounted: {done.stderr.decode().strip()}")
-    yield mount
-    subprocess.run(["umount", "--lazy", str(mount)], check=True)
+    disk = tmp_path / "disk"
+    mount(disk, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs")
+    yield disk
+    unmount(disk)
+
+
+@pytest.fixture
+def thin_disk(small_disk: Path, tmp_path: Path) -> Iterator[Path]:
+    """A file system that promises 200 MB and has the small disk's 24: its syncs fail, not writes."""
+    make = need_program("mkfs.ext4")
+    image = small_disk / "image"
+    with image.open("wb") as file:
+        file.truncate(200 << 20)
+    subprocess.run([make, "-q", "-O", "^has_journal", str(image)], check=True)
+    thin = tmp_path / "thin"
+    mount(thin, "-o", "loop,errors=continue", str(image))
+    yield thin
+    unmount(thin)
 
 
 def fill_up(disk: Path) -> Path:
@@ -113,3 +134,22 @@ def test_a_broker_that_starts_on_a_full_disk_serves_when_it_is_freed(
     producer = producer_of(broker.bootstrap)
     assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
     assert values_in(broker.bootstrap, name) == [b"first", b"after"]
+
+
+def test_a_sync_that_fails_is_never_acknowledged(
+    make_broker: MakeBroker, thin_disk: Path, small_disk: Path, name: str
+) -> None:
+    """Every write succeeds, in memory; the disk behind it is full, and only the sync can tell."""
+    broker = make_broker(data_dir=thin_disk / "data")
+    create_topic(admin_of(broker.bootstrap), name)
+    with RawConnection(broker.port) as connection:
+        assert produce(connection, name, batch(record(b"first"))) == (0, 0)
+        filler = fill_up(small_disk)
+        acknowledged, code = produce_until_refused(connection, name)
+        assert code == STORAGE_ERROR
+        filler.unlink()
+        producer = producer_of(broker.bootstrap)
+        assert [error for error, _ in deliver(producer, name, [b"after"], partition=0)] == [None]
+    expected = [b"first", *acknowledged, b"after"]
+    assert values_in(broker.bootstrap, name) == expected
+    assert_the_rest_survives(broker, name, expected)

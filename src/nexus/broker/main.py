@@ -20,10 +20,13 @@ log = get_logger(__name__)
 
 # Few objects live long on the hot path; the default would look for cycles every 700 of them.
 GC_THRESHOLDS: Final = (50_000, 20, 100)
+# How long a busy background thread may keep the event loop waiting; the default is 5 ms.
+SWITCH_SECONDS: Final = 0.001
 
 
 def run(settings: BrokerSettings, began_at: float | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     configure(settings.broker.log_level, form=settings.broker.log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings, began_at or perf_counter()))

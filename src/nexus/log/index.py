@@ -151,12 +151,12 @@ class OffsetIndex(MappedEntries):
         entry = view[at]
         return entry >> 32, entry & _LOW
 
-    def floor_position(self, position: int) -> int:
-        """The last indexed position at or below one; 0 if none."""
+    def floor_position(self, position: int) -> tuple[int, int]:
+        """The last entry at or below a position: relative offset and position; zeros if none."""
         count = self.count
         view = self.view()
         at = bisect_right(view, position, 0, count, key=_low_half) - 1
-        return view[at] & _LOW if at >= 0 else 0
+        return (view[at] >> 32, view[at] & _LOW) if at >= 0 else (0, 0)
 
     def last(self) -> tuple[int, int]:
         """The last entry; (-1, -1) if there is none."""

@@ -43,24 +43,29 @@ def read(
     if offset >= last.base_offset:
         at = bisect_right(last.marks.offsets, offset) - 1
         if at >= 0:
-            whole = limit >= log.end_offset
-            return _read_latest(last, at, max_bytes, None if whole else limit, at_least_one)
+            return _read_latest(log, at, max_bytes, limit, at_least_one)
     return _healing(log, lambda: _read_indexed(log, offset, max_bytes, limit, at_least_one))
 
 
 def _read_latest(
-    segment: Segment, at: int, max_bytes: int, limit: int | None, at_least_one: bool
+    log: Readable, at: int, max_bytes: int, limit: int, at_least_one: bool
 ) -> FileSlice | None:
     """Read from the batch with a number among the latest, without touching the disk."""
-    marks = segment.marks
-    positions = marks.positions
+    segment = log.segments[-1]
+    offsets, positions = segment.marks.offsets, segment.marks.positions
     start = positions[at]
-    stop = segment.size if limit is None else positions[bisect_right(marks.offsets, limit) - 1]
+    # The number of the first batch that is left out; one past the last if none is.
+    end = len(offsets) if limit >= log.end_offset else bisect_right(offsets, limit) - 1
+    stop = positions[end] if end < len(positions) else segment.size
     if stop - start > max_bytes:
-        stop = positions[bisect_right(positions, start + max_bytes) - 1]
-        if stop == start and at_least_one:
-            stop = positions[at + 1] if at + 1 < len(positions) else segment.size
-    return FileSlice(segment.file, start, stop - start) if stop > start else None
+        end = bisect_right(positions, start + max_bytes) - 1
+        if end == at and at_least_one:
+            end += 1
+        stop = positions[end] if end < len(positions) else segment.size
+    if stop <= start:
+        return None
+    next_offset = offsets[end] if end < len(offsets) else log.end_offset
+    return FileSlice(segment.file, start, stop - start, next_offset)
 
 
 def _read_indexed(
@@ -78,20 +83,28 @@ def _read_indexed(
         stop = segment.size if limit >= segment_end else segment.position_below(limit)
         found = segment.batch_at(offset, stop)
         if found is not None:
-            return _cut_to(segment, found, stop, max_bytes, at_least_one)
+            until = (stop, min(limit, segment_end))
+            return _cut_to(segment, found, until, max_bytes, at_least_one)
     return None
 
 
 def _cut_to(
-    segment: Segment, found: tuple[int, BatchHeader], stop: int, max_bytes: int, at_least_one: bool
+    segment: Segment,
+    found: tuple[int, BatchHeader],
+    until: tuple[int, int],
+    max_bytes: int,
+    at_least_one: bool,
 ) -> FileSlice | None:
+    """From the batch that was found to a position, at which the given offset comes next."""
     start, header = found
+    stop, next_offset = until
     if stop - start > max_bytes:
         if header.size > max_bytes:
             stop = start + header.size if at_least_one else start
+            next_offset = header.next_offset
         else:
-            stop = segment.boundary_at_most(start + header.size, start + max_bytes)
-    return FileSlice(segment.file, start, stop - start) if stop > start else None
+            stop, next_offset = segment.boundary_at_most(start, header, start + max_bytes)
+    return FileSlice(segment.file, start, stop - start, next_offset) if stop > start else None
 
 
 def _base_offset(segment: Segment) -> int:

@@ -277,17 +277,20 @@ class Segment:
         found = self.batch_at(offset, self.size)
         return found[0] if found else self.size
 
-    def boundary_at_most(self, start: int, position: int) -> int:
-        """A batch's end at or before a position, near it; `start`, where one begins, if none."""
-        indexed = self.offsets.floor_position(position)
-        if indexed > start:
-            return indexed
-        end = start
-        for at, header in headers(self.file.fd, start, self.size):
+    def boundary_at_most(self, start: int, first: BatchHeader, position: int) -> tuple[int, int]:
+        """Where a batch ends at or before a position, near it, and which offset comes then.
+
+        `first` is the batch at `start`, which ends before the position.
+        """
+        end, next_offset = start + first.size, first.next_offset
+        relative, indexed = self.offsets.floor_position(position)
+        if indexed > end:
+            return indexed, self.base_offset + relative
+        for at, header in headers(self.file.fd, end, self.size):
             if at + header.size > position:
                 break
-            end = at + header.size
-        return end
+            end, next_offset = at + header.size, header.next_offset
+        return end, next_offset
 
 
 class IndexMismatch(Exception):

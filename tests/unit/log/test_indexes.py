@@ -29,15 +29,15 @@ def test_the_entry_at_or_below_is_found(tmp_path: Path) -> None:
     offsets = [relative for relative, _ in ENTRIES]
     for wanted in range(0, 16_000, 7):
         assert index.floor(wanted) == ENTRIES[bisect_right(offsets, wanted) - 1]
-    assert index.floor_position(250) == 200
-    assert index.floor_position(10**9) == 499_900
+    assert index.floor_position(250)[1] == 200
+    assert index.floor_position(10**9)[1] == 499_900
     assert index.last() == ENTRIES[-1]
 
 
 def test_an_empty_index_finds_the_start(tmp_path: Path) -> None:
     index = OffsetIndex(tmp_path / "i", 0)
     assert index.floor(5) == (-1, 0)
-    assert index.floor_position(5) == 0
+    assert index.floor_position(5) == (0, 0)
     assert index.last() == (-1, -1)
     assert TimeIndex(tmp_path / "t", 0).floor(5) == 0
 

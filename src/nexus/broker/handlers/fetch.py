@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nexus.broker.dispatch import Deferred, Request
 from nexus.broker.outbox import SENDFILE_BYTES_MIN
 from nexus.broker.partition import Partition
+from nexus.broker.topics import Topic
 from nexus.log import FileSlice
 from nexus.wire.compression import Codec
 from nexus.wire.errors import ErrorCode, ProtocolError, UnsupportedCompressionType
@@ -41,7 +42,7 @@ class Found:
     """What one look at the log gave."""
 
     response: FetchResponse
-    slices: list[tuple[PartitionData, FileSlice]]
+    slices: list[tuple[Topic, int, PartitionData, FileSlice]]
     partitions: list[Partition]
     bytes: int
     has_error: bool
@@ -129,7 +130,10 @@ def _look(broker: Broker, request: Request, body: FetchRequest) -> Found:
             try:
                 if topic.codec == Codec.ZSTD and request.version < ZSTD_SINCE_VERSION:
                     raise UnsupportedCompressionType("zstd needs version 10 of Fetch or later")
-                _read(partition, part, answer, room - found.bytes, found)
+                piece = _read(partition, part, answer, room - found.bytes, found)
+                if piece is not None:
+                    found.slices.append((topic, part.fetch_offset, answer, piece))
+                    found.bytes += piece.size
             except ProtocolError as error:
                 broker.metrics.error(error.code.name.lower())
                 _fail(found, answer, error.code)
@@ -147,36 +151,34 @@ def _fail(found: Found, answer: PartitionData, code: ErrorCode) -> None:
 
 def _read(
     partition: Partition, wanted: FetchPartition, answer: PartitionData, room: int, found: Found
-) -> None:
+) -> FileSlice | None:
     partition.check_epoch(wanted.current_leader_epoch)
     partition.check_online()
     answer.high_watermark = answer.last_stable_offset = partition.high_watermark
     answer.log_start_offset = partition.log.start_offset
     if room <= 0 and found.bytes:
-        return
+        return None
     limit = min(wanted.partition_max_bytes, max(room, 0))
     # The first batch is sent whatever its size: a limit below it must not stop a consumer.
     piece = partition.log.read(
         wanted.fetch_offset, limit, partition.high_watermark, at_least_one=found.bytes == 0
     )
-    if piece is not None and piece.size:
-        answer.records = piece
-        found.slices.append((answer, piece))
-        found.bytes += piece.size
+    answer.records = piece or b""
+    return piece
 
 
 def _finish(broker: Broker, found: Found) -> Any:
     """The response, once what it sends is in memory: at once, or after a thread has read it."""
-    cold = [piece for _, piece in found.slices if not piece.resident()]
+    cold = [piece for *_, piece in found.slices if not piece.resident()]
     if cold:
         return _finish_later(broker, found, cold)
-    _inline_small(found)
+    _prepare(found)
     return found.response
 
 
 async def _finish_later(broker: Broker, found: Found, cold: list[FileSlice]) -> FetchResponse:
     await broker.off_loop(_warm, cold)
-    _inline_small(found)
+    _prepare(found)
     return found.response
 
 
@@ -186,9 +188,11 @@ def _warm(slices: list[FileSlice]) -> None:
         piece.warm()
 
 
-def _inline_small(found: Found) -> None:
+def _prepare(found: Found) -> None:
+    """Count what is sent, and read what is too small to be worth a `sendfile` of its own."""
     copied = 0
-    for data, piece in found.slices:
+    for topic, fetch_offset, answer, piece in found.slices:
+        topic.traffic.read(piece.next_offset - fetch_offset, piece.size)
         copied += piece.size
         if piece.size < SENDFILE_BYTES_MIN and copied <= COPIED_BYTES_MAX:
-            data.records = piece.read()
+            answer.records = piece.read()
