@@ -13,11 +13,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from support import broker as brokers
 from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic
 from support.fixtures import MakeBroker, MakeTopic
+
+# A busy machine is no reason to fail: examples have no deadline of their own.
+settings.register_profile("nexus", deadline=None)
+settings.load_profile("nexus")
 
 
 @pytest.hookimpl(hookwrapper=True)

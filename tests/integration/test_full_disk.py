@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.needs import missing, need_program
 
 from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic, deliver, producer_of, values_in
+from support.disks import fill_up, make_image, mounted
 from support.fixtures import MakeBroker
 from support.rawwire import STORAGE_ERROR, RawConnection, batch, produce, record
 from support.waiting import wait_until
@@ -19,51 +18,21 @@ DISK_BYTES = 24 << 20
 CHUNK = 100_000
 
 
-def mount(where: Path, *options: str) -> None:
-    where.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *options, str(where)], capture_output=True, check=False)
-    if done.returncode:
-        missing(f"a small file system cannot be mounted: {done.stderr.decode().strip()}")
-
-
-def unmount(where: Path) -> None:
-    subprocess.run(["umount", "--lazy", str(where)], check=True)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of 24 MB."""
-    disk = tmp_path / "disk"
-    mount(disk, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs")
-    yield disk
-    unmount(disk)
+    size = f"size={DISK_BYTES}"
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", size, "tmpfs") as disk:
+        yield disk
 
 
 @pytest.fixture
 def thin_disk(small_disk: Path, tmp_path: Path) -> Iterator[Path]:
-    """A file system that promises 200 MB and has the small disk's 24: its syncs fail, not writes."""
-    make = need_program("mkfs.ext4")
+    """A file system that promises 200 MB and has the small disk's 24: syncs fail, not writes."""
     image = small_disk / "image"
-    with image.open("wb") as file:
-        file.truncate(200 << 20)
-    subprocess.run([make, "-q", "-O", "^has_journal", str(image)], check=True)
-    thin = tmp_path / "thin"
-    mount(thin, "-o", "loop,errors=continue", str(image))
-    yield thin
-    unmount(thin)
-
-
-def fill_up(disk: Path) -> Path:
-    """Use every byte that is left; the file to remove again."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while file.write(b"\xff" * size):
-                    pass
-            except OSError:
-                continue
-    return filler
+    make_image(image, 200 << 20, "-O", "^has_journal")
+    with mounted(tmp_path / "thin", "-o", "loop,errors=continue", str(image)) as thin:
+        yield thin
 
 
 def produce_until_refused(connection: RawConnection, topic: str) -> tuple[list[bytes], int]:

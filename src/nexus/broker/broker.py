@@ -56,6 +56,12 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady_clock() -> Callable[[], int]:
+    """Milliseconds since 1970 that never jump: a clock that is set must not expire sessions."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: (time.monotonic_ns() + offset_ns) // 1_000_000
+
+
 class Broker:
     """One running broker."""
 
@@ -77,7 +83,7 @@ class Broker:
             KernelSync.open(),
         )
         self.topics = Topics(self.store, settings, self._make_partition, self.metrics.traffic)
-        self.groups = Coordination(self.topics, settings, self.now_ms, self.off_loop)
+        self.groups = Coordination(self.topics, settings, steady_clock(), self.off_loop)
         self.producer_ids = ProducerIds(
             partial(self.in_background, self.store.reserve_producer_ids)
         )

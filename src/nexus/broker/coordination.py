@@ -64,6 +64,7 @@ class Runner:
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline_ms: int | None = None
 
     async def load(self, off_loop: OffLoop) -> None:
         """Replay the partition, then serve."""
@@ -126,16 +127,19 @@ class Runner:
         self.run(self.coordinator.stored(tag, error, self._now_ms()))
 
     def _set_timer(self) -> None:
+        deadline_ms = self.coordinator.next_deadline_ms()
+        if deadline_ms == self._deadline_ms:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline_ms = self.coordinator.next_deadline_ms()
+        self._deadline_ms = deadline_ms
         if deadline_ms is not None:
             delay = max(deadline_ms - self._now_ms(), 0) / 1000
             self._timer = self._loop.call_later(delay, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer = self._deadline_ms = None
         self.run(self.coordinator.tick(self._now_ms()))
 
 

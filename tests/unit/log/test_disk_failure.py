@@ -10,14 +10,15 @@ import resource
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from nexus.log import LogConfig, PartitionLog
+from nexus.log import LogConfig, LogStore, PartitionLog
 from nexus.log.files import OpenFile
 from nexus.wire.errors import StorageError
-from support.logs import append_values, open_log, read_all
+from support.logs import Clock, append_values, open_log, read_all
 
 CONFIG = LogConfig(segment_bytes=200_000)
 
@@ -163,3 +164,29 @@ def test_a_log_that_cannot_be_opened_can_be_tried_again(tmp_path: Path) -> None:
     (tmp_path / "away").rename(tmp_path / "p")
     offline.reopen()
     assert contents(offline) == [b"a"]
+
+
+def test_a_topic_that_does_not_fit_the_disk_leaves_nothing_behind(small_disk: Path) -> None:
+    store = LogStore.open(small_disk, now_ms=Clock())
+    rest = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    (small_disk / "ballast").write_bytes(bytes(rest - 40_000))
+    with pytest.raises(StorageError, match="cannot be created"):
+        store.create_topic("t", 20, {}, lambda _: CONFIG)
+    assert store.topics == {}
+    (small_disk / "ballast").unlink()
+    store.create_topic("t", 20, {}, lambda _: CONFIG)
+    store.close()
+
+
+def test_old_segments_can_go_while_the_disk_is_full(small_disk: Path) -> None:
+    config = LogConfig(segment_bytes=100_000, retention_bytes=200_000)
+    log = open_log(small_disk / "p", config)
+    append_values(log, b"first")
+    while log.failure is None:
+        with suppress(StorageError):
+            append_values(log, b"content" * 400)
+            log.flush()
+    assert log.retain(Clock().now_ms) > 0
+    log.reopen()
+    append_values(log, b"there is room again")
+    assert log.flush() == log.end_offset

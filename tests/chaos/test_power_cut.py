@@ -1,0 +1,99 @@
+"""The power goes while acknowledgements flow: what was acknowledged is on the disk.
+
+The broker's disk is an ext4 file system in a file. The cut stops the broker in mid-step, copies the
+file as it is then, and starts the broker again on the copy: what was not synced is gone, as it
+would be. The control acknowledges without syncing, and the checker must find the loss.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.broker import BrokerProcess
+from support.checker import Defect, Report, check
+from support.confluent import admin_of, create_topic
+from support.disks import copy_image, make_image, mounted
+from support.fixtures import MakeBroker
+from support.workload import Workload
+
+IMAGE_BYTES = 128 << 20
+ACKS_BETWEEN = 1000
+TOPIC = "power"
+
+
+class Machine:
+    """A broker on a disk that can be cut off."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self._directory, self._stack, self._disks = directory, stack, 0
+        make_image(self._image(), IMAGE_BYTES)
+        self.disk = self._plug_in()
+
+    def _image(self) -> Path:
+        return self._directory / f"disk-{self._disks}.img"
+
+    def _plug_in(self) -> Path:
+        where = self._directory / f"disk-{self._disks}"
+        return self._stack.enter_context(mounted(where, "-o", "loop", str(self._image())))
+
+    def cut_power(self, broker: BrokerProcess) -> None:
+        """Stop in mid-step; go on from what the disk holds."""
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGSTOP)
+        now = self._image()
+        self._disks += 1
+        copy_image(now, self._image())
+        broker.kill()
+        broker.data_dir = self._plug_in() / "data"
+        broker.start()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with ExitStack() as stack:
+        yield Machine(tmp_path, stack)
+
+
+def run(broker: BrokerProcess, machine: Machine, *, cuts: int, partitions: int) -> Report:
+    create_topic(admin_of(broker.bootstrap), TOPIC, partitions)
+    with Workload(broker.bootstrap, TOPIC, partitions=partitions, producers=2) as workload:
+        for _ in range(cuts):
+            workload.wait_acknowledged(ACKS_BETWEEN)
+            machine.cut_power(broker)
+        workload.wait_acknowledged(ACKS_BETWEEN)
+    reads = workload.read_back()
+    report = check(workload.history, reads, min_acked=(cuts + 1) * ACKS_BETWEEN)
+    print(report)
+    return report
+
+
+def test_nothing_acknowledged_is_lost_in_a_power_cut(
+    machine: Machine, make_broker: MakeBroker
+) -> None:
+    broker = make_broker(data_dir=machine.disk / "data")
+    run(broker, machine, cuts=2, partitions=3).assert_passed()
+
+
+def test_without_syncing_the_checker_finds_the_loss(
+    machine: Machine, make_broker: MakeBroker
+) -> None:
+    """The control: acknowledged in memory only, and then the power goes."""
+    broker = make_broker(data_dir=machine.disk / "data", fsync="never")
+    create_topic(admin_of(broker.bootstrap), TOPIC)
+    with Workload(broker.bootstrap, TOPIC, partitions=1, producers=1) as workload:
+        workload.wait_acknowledged(ACKS_BETWEEN)
+    machine.cut_power(broker)
+    report = check(workload.history, workload.read_back(), min_acked=ACKS_BETWEEN)
+    assert report.counts[Defect.LOST] > 0
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1200)
+def test_many_power_cuts(machine: Machine, make_broker: MakeBroker) -> None:
+    settings = "storage: {segment_size: 256KB, recovery_point_interval: 300ms}"
+    broker = make_broker(data_dir=machine.disk / "data", settings=settings)
+    run(broker, machine, cuts=20, partitions=6).assert_passed()
