@@ -92,7 +92,7 @@ def make_topic(broker: BrokerProcess, name: str) -> MakeTopic:
     def make(partitions: int = 1, **configs: str) -> str:
         topic = f"{name}-{len(made)}" if made else name
         made.append(topic)
-        create_topic(admin, topic, partitions, **configs)
+        create_topic(admin, topic, partitions, configs)
         return topic
 
     return make

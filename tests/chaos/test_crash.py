@@ -20,6 +20,10 @@ from support.wirelog import stored_batches
 from support.workload import Workload
 
 ACKS_BETWEEN = 1000
+SMALL_SEGMENTS = """
+storage: {segment_size: 64KB, recovery_point_interval: 300ms}
+performance: {max_message_size: 64KB}
+"""
 RESUME_SECONDS_MAX = 5.0
 
 
@@ -60,8 +64,7 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(own_broker: Brok
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_dozens_of_kills(make_broker: MakeBroker, seed: int) -> None:
     """With small segments, so that kills also meet rolls, checkpoints and retention."""
-    settings = "storage: {segment_size: 256KB, recovery_point_interval: 300ms}"
-    broker = make_broker(settings=settings)
+    broker = make_broker(settings=SMALL_SEGMENTS)
     workload, silences = run(broker, kills=40, partitions=6, producers=4, seed=seed)
     judge(workload, min_acked=40 * ACKS_BETWEEN).assert_passed()
     print(f"silences: worst {max(silences):.2f} s of {len(silences)}")

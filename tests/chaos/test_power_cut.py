@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from support.broker import BrokerProcess
 from support.checker import Defect, Report, check
 from support.confluent import admin_of, create_topic
@@ -22,6 +23,10 @@ from support.workload import Workload
 
 IMAGE_BYTES = 128 << 20
 ACKS_BETWEEN = 1000
+SMALL_SEGMENTS = """
+storage: {segment_size: 64KB, recovery_point_interval: 300ms}
+performance: {max_message_size: 64KB}
+"""
 TOPIC = "power"
 
 
@@ -78,22 +83,29 @@ def test_nothing_acknowledged_is_lost_in_a_power_cut(
     run(broker, machine, cuts=2, partitions=3).assert_passed()
 
 
-def test_without_syncing_the_checker_finds_the_loss(
-    machine: Machine, make_broker: MakeBroker
-) -> None:
-    """The control: acknowledged in memory only, and then the power goes."""
-    broker = make_broker(data_dir=machine.disk / "data", fsync="never")
-    create_topic(admin_of(broker.bootstrap), TOPIC)
-    with Workload(broker.bootstrap, TOPIC, partitions=1, producers=1) as workload:
+def lost_in_a_cut(broker: BrokerProcess, machine: Machine, topic: str) -> int:
+    create_topic(admin_of(broker.bootstrap), topic)
+    with Workload(broker.bootstrap, topic, partitions=1, producers=1) as workload:
         workload.wait_acknowledged(ACKS_BETWEEN)
     machine.cut_power(broker)
     report = check(workload.history, workload.read_back(), min_acked=ACKS_BETWEEN)
-    assert report.counts[Defect.LOST] > 0
+    return report.counts[Defect.LOST]
+
+
+def test_without_syncing_the_checker_finds_the_loss(
+    machine: Machine, make_broker: MakeBroker
+) -> None:
+    """The control: acknowledged in memory only, and then the power goes.
+
+    The kernel may write by itself at any moment, and so hide the loss: it gets a few tries.
+    """
+    broker = make_broker(data_dir=machine.disk / "data", fsync="never")
+    tries = (lost_in_a_cut(broker, machine, f"{TOPIC}-{n}") for n in range(5))
+    assert any(lost > 0 for lost in tries)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1200)
 def test_many_power_cuts(machine: Machine, make_broker: MakeBroker) -> None:
-    settings = "storage: {segment_size: 256KB, recovery_point_interval: 300ms}"
-    broker = make_broker(data_dir=machine.disk / "data", settings=settings)
+    broker = make_broker(data_dir=machine.disk / "data", settings=SMALL_SEGMENTS)
     run(broker, machine, cuts=20, partitions=6).assert_passed()

@@ -235,8 +235,8 @@ def test_offsets_are_listed_by_kind_and_by_time(
     def listed(spec: OffsetSpec) -> int:
         return int(admin.list_offsets({where: spec})[where].result(10).offset)
 
-    assert listed(OffsetSpec.earliest()) == 0  # type: ignore[no-untyped-call]
-    assert listed(OffsetSpec.latest()) == 3  # type: ignore[no-untyped-call]
+    assert listed(OffsetSpec.earliest()) == 0
+    assert listed(OffsetSpec.latest()) == 3
     assert listed(OffsetSpec.for_timestamp(stamp)) <= 1
     assert listed(OffsetSpec.for_timestamp(stamp + 3_600_000)) == -1
 

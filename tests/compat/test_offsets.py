@@ -12,12 +12,12 @@ from aiokafka.structs import OffsetAndMetadata as AioOffsetAndMetadata
 from confluent_kafka import KafkaException, TopicPartition
 from kafka import KafkaConsumer, OffsetAndMetadata
 from kafka import TopicPartition as PyTopicPartition
-from support.needs import need_program
 
 from support.broker import BrokerProcess
 from support.confluent import consumer_of, deliver, error_names, producer_of, read, watermarks
 from support.exchange import kcat
 from support.fixtures import MakeTopic
+from support.needs import need_program
 
 STAMPS = [1_700_000_000_000 + n * 1000 for n in range(20)]
 BETWEEN = STAMPS[7] + 1

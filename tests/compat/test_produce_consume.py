@@ -6,12 +6,12 @@ import time
 
 import pytest
 from confluent_kafka import TopicPartition
-from support.needs import need_program
 
 from support.broker import BrokerProcess
 from support.confluent import consumer_of, deliver, error_names, poll_for, producer_of, read, send
 from support.exchange import READERS, SENDERS, Item
 from support.fixtures import MakeTopic
+from support.needs import need_program
 from support.wirelog import stored_batches
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from confluent_kafka import TopicPartition
+
 from support.broker import BrokerProcess
 from support.confluent import (
     admin_of,
@@ -32,7 +33,7 @@ def cleaner(make_broker: MakeBroker) -> BrokerProcess:
 
 
 def test_old_messages_go_and_new_ones_stay(cleaner: BrokerProcess, name: str) -> None:
-    create_topic(admin_of(cleaner.bootstrap), name, **{"retention.ms": "3600000"})
+    create_topic(admin_of(cleaner.bootstrap), name, configs={"retention.ms": "3600000"})
     producer = producer_of(cleaner.bootstrap)
     long_ago = int(time.time() * 1000) - 2 * 3_600_000
     old = deliver(producer, name, [b"old"] * 10, partition=0, timestamp=long_ago)
@@ -46,7 +47,7 @@ def test_a_log_that_is_too_large_loses_its_oldest_segments(
     cleaner: BrokerProcess, name: str
 ) -> None:
     sizes = {"retention.bytes": "50000", "segment.bytes": "10000"}
-    create_topic(admin_of(cleaner.bootstrap), name, **sizes)
+    create_topic(admin_of(cleaner.bootstrap), name, configs=sizes)
     send(cleaner.bootstrap, name, [b"%03d" % n * 300 for n in range(200)], **SMALL)
     wait_until(lambda: watermarks(cleaner.bootstrap, name)[0] > 50, what="retention by size")
     low, high = watermarks(cleaner.bootstrap, name)
@@ -62,7 +63,7 @@ def test_a_compacted_topic_keeps_the_newest_of_each_key(cleaner: BrokerProcess, 
         "min.cleanable.dirty.ratio": "0.01",
         "delete.retention.ms": "0",
     }
-    create_topic(admin_of(cleaner.bootstrap), name, **policy)
+    create_topic(admin_of(cleaner.bootstrap), name, configs=policy)
     producer = producer_of(cleaner.bootstrap, **SMALL)
     for n in range(400):
         producer.produce(name, b"%d" % n, b"key-%d" % (n % 4), partition=0)

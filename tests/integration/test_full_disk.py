@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,11 +36,13 @@ def thin_disk(small_disk: Path, tmp_path: Path) -> Iterator[Path]:
         yield thin
 
 
-def produce_until_refused(connection: RawConnection, topic: str) -> tuple[list[bytes], int]:
+def produce_until_refused(
+    connection: RawConnection, topic: str, size: int = CHUNK
+) -> tuple[list[bytes], int]:
     """Values the broker acknowledged, and the error that ended it."""
     acknowledged: list[bytes] = []
     for n in range(2 * DISK_BYTES // CHUNK):
-        value = b"%06d" % n + b"v" * CHUNK
+        value = b"%06d" % n + b"v" * size
         code, _ = produce(connection, topic, batch(record(value)))
         if code:
             return acknowledged, code
@@ -80,6 +83,22 @@ def assert_the_rest_survives(broker: BrokerProcess, topic: str, expected: list[b
     broker.start()
     assert values_in(broker.bootstrap, topic) == expected
     wait_until(lambda: broker.get("/health")[0] == 200, what="a healthy broker")
+
+
+def test_a_disk_that_fills_up_at_any_page_never_ends_the_broker(
+    make_broker: MakeBroker, small_disk: Path, name: str
+) -> None:
+    """The last page may go to a log or to an index, which is memory until it is written."""
+    broker = make_broker(data_dir=small_disk / "data")
+    admin = admin_of(broker.bootstrap)
+    topics = [create_topic(admin, f"{name}-{n}") for n in range(8)]
+    filler = fill_up(small_disk)
+    with RawConnection(broker.port) as connection:
+        for free_pages, topic in enumerate(topics):
+            os.truncate(filler, filler.stat().st_size // 4096 * 4096 - free_pages * 4096)
+            _, code = produce_until_refused(connection, topic, 1500)
+            assert code == STORAGE_ERROR
+            assert broker.alive, f"with {free_pages} free pages"
 
 
 def test_a_broker_that_starts_on_a_full_disk_serves_when_it_is_freed(

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 
 import cramjam
 import pytest
-
 from kafka import KafkaAdminClient
 from kafka.errors import InvalidPartitionsError
+
 from support.broker import BrokerProcess
 from support.confluent import read, send
 from support.fixtures import MakeBroker, MakeTopic

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+
 from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic, values_in
 from support.rawwire import INIT_PRODUCER_ID, RawConnection, batch, produce, record

@@ -38,7 +38,7 @@ class Picture:
 
 def fill(broker: BrokerProcess) -> None:
     admin = admin_of(broker.bootstrap)
-    create_topic(admin, "kept", 2, **{"retention.ms": "7200000"})
+    create_topic(admin, "kept", 2, {"retention.ms": "7200000"})
     admin.create_partitions([NewPartitions("kept", 5)])["kept"].result(10)
     create_topic(admin, "dropped", 2)
     admin.delete_topics(["dropped"])["dropped"].result(10)

@@ -17,8 +17,10 @@ def admin_of(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
-def create_topic(admin: AdminClient, topic: str, partitions: int = 1, **configs: str) -> str:
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=configs)
+def create_topic(
+    admin: AdminClient, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
+) -> str:
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=configs or {})
     admin.create_topics([wanted], operation_timeout=10)[topic].result(10)
     return topic
 

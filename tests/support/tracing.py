@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.needs import need_program
-
 from support.waiting import wait_until
 
 # Syncs that the kernel would do by itself are refused, so that they come as fdatasync calls.

@@ -85,6 +85,8 @@ def compact(log: PartitionLog, now_ms: int) -> CompactionResult:
             return CompactionResult()  # it was cut or deleted while it was read
         _log.error("a log cannot be compacted, it is damaged: %s", found.damage)
         return CompactionResult(damage=found.damage)
+    except FileNotFoundError:
+        return CompactionResult()  # it was deleted while it was read
     except OSError as error:
         raise StorageError(f"{log.directory}: compaction failed: {error.strerror}") from error
     finally:
@@ -296,7 +298,7 @@ class _Run:
 def _checked(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """The batches of a sealed segment; raises where one is damaged: a copy would hide it."""
     at = 0
-    for position, header, batch in batches(segment.file.fd, 0, segment.size):
+    for position, header, batch in batches(segment.file, 0, segment.size):
         try:
             validate(batch, header, compacted=True)
         except CorruptMessage as error:

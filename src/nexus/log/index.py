@@ -71,7 +71,9 @@ class MappedEntries:
         self._map(used + min(max(used, _FIRST_BYTES), _STEP_BYTES), grow=True)
 
     def _map(self, size: int, *, grow: bool) -> None:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Only a writer may make the file: a reader's may have been deleted.
+        create = os.O_CREAT if grow else 0
+        fd = os.open(self.path, os.O_RDWR | create | os.O_CLOEXEC, 0o644)
         try:
             if grow:
                 size = -(-size // _FIRST_BYTES) * _FIRST_BYTES

@@ -270,14 +270,9 @@ class PartitionLog:
     def verify(self) -> Iterator[Corruption]:
         """Check every batch there is now, and report what is damaged."""
         with self.flush_lock:
-            segments = self.segments
-            sizes = [segment.size for segment in segments]
-            for segment in segments:
-                segment.hold()
-        if not segments:
-            return
-        pairs = zip(segments, sizes, strict=True)
-        yield from verify_segments(pairs, segments[0].base_offset, self.gaps_below)
+            # Held open: retention may delete one meanwhile.
+            slices = [(one, FileSlice(one.file, 0, one.size)) for one in self.segments]
+        yield from verify_segments(slices, self.gaps_below)
 
     # Durability -------------------------------------------------------------------------------
 
@@ -436,6 +431,15 @@ class PartitionLog:
     def delete_before(self, offset: int) -> int:
         """Begin the log at an offset, for good; returns where it begins now."""
         return retention.delete_before(self, offset)
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Begin the log with a later segment; returns those before it, to be deleted."""
+        with self.lock:
+            dropped, self.segments = self.segments[:count], self.segments[count:]
+            self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+            self.leader_epochs.cut_start(self.start_offset)
+            self._sealed = [segment for segment in self._sealed if segment not in dropped]
+        return dropped
 
     def compact(self, now_ms: int) -> CompactionResult:
         """Keep the last record of each key in the segments that are no longer written to."""

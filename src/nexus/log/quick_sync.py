@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from nexus.log.files import OpenFile
 from nexus.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ class QuickSync(NamedTuple):
     """A sync under way; the file stays open for it."""
 
     segment: Segment
+    file: OpenFile
     end_offset: int
 
     @property
     def fd(self) -> int:
         """What the kernel is asked to sync."""
-        return self.segment.file.fd
+        return self.file.fd
 
 
 def begin(log: PartitionLog) -> QuickSync | None:
@@ -31,7 +33,8 @@ def begin(log: PartitionLog) -> QuickSync | None:
     with log.lock:
         if log.failure is not None or log.needs_full_flush:
             return None
-        return QuickSync(log.segments[-1], log.end_offset)
+        last = log.segments[-1]
+        return QuickSync(last, last.file, log.end_offset)
 
 
 def finish(log: PartitionLog, sync: QuickSync, error: OSError | None) -> None:

@@ -153,13 +153,13 @@ def _offset_for_time(log: Readable, timestamp_ms: int, upto: int) -> tuple[int, 
 def _in_segment(segment: Segment, wanted: int, start: int, upto: int) -> tuple[int, int] | None:
     relative = max(segment.times.floor(wanted), start - segment.base_offset)
     position = segment.offsets.floor(relative)[1]
-    fd = segment.file.fd
-    for at, header in headers(fd, position, segment.size):
+    file = segment.file
+    for at, header in headers(file, position, segment.size):
         if header.base_offset >= upto:
             return None
         if header.max_timestamp < wanted or header.last_offset < start:
             continue
-        found = _in_batch(read_at(fd, header.size, at), header, wanted, start, upto)
+        found = _in_batch(read_at(file.fd, header.size, at), header, wanted, start, upto)
         if found is not None:
             return found
     return None

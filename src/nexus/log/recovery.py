@@ -140,7 +140,7 @@ def _rebuild(segment: Segment, next_offset: int | None = None) -> None:
 def _learn_epochs(found: Recovered) -> None:
     """Read the epochs from the batches, where their file is gone."""
     for segment in found.segments:
-        for _, header in headers(segment.file.fd, 0, segment.size):
+        for _, header in headers(segment.file, 0, segment.size):
             found.epochs.note(header.leader_epoch, header.base_offset)
 
 
@@ -264,7 +264,7 @@ class _Scan:
             relative, start = segment.offsets.last()
         if start <= 0:
             return 0
-        first = next(headers(segment.file.fd, start, segment.size), None)
+        first = next(headers(segment.file, start, segment.size), None)
         if first is None or first[1].base_offset - segment.base_offset != relative:
             # A bad entry must not make sound data look torn.
             return segment.cut_indexes(0)
@@ -274,7 +274,7 @@ class _Scan:
 
     def _skim(self, segment: Segment, at: int) -> tuple[int, str | None]:
         """Go over what is known to be sound, for the sake of indexes and producers."""
-        for position, header in headers(segment.file.fd, at, segment.size):
+        for position, header in headers(segment.file, at, segment.size):
             if header.base_offset >= self.checked_to or self._beyond_limit(header.next_offset):
                 return position, None
             fault = self.chain.fault(header, None)
@@ -285,7 +285,7 @@ class _Scan:
         return at, None
 
     def _check(self, segment: Segment, at: int) -> tuple[int, str | None]:
-        for position, header, batch in batches(segment.file.fd, at, segment.size):
+        for position, header, batch in batches(segment.file, at, segment.size):
             if self._beyond_limit(header.next_offset):
                 return position, None
             fault = self.chain.fault(header, batch)
@@ -335,10 +335,9 @@ def _indexes_fit(segment: Segment) -> bool:
     """Whether the first and the last entry point to the batches that they name."""
     if not segment.offsets.count or not segment.times.count:
         return True
-    fd = segment.file.fd
     relative, position = segment.offsets.last()
-    first = next(headers(fd, 0, segment.size), None)
-    last = next(headers(fd, position, segment.size), None)
+    first = next(headers(segment.file, 0, segment.size), None)
+    last = next(headers(segment.file, position, segment.size), None)
     if first is None or last is None:
         return False
     return (

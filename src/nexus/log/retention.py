@@ -76,8 +76,9 @@ def delete_before(log: PartitionLog, offset: int) -> int:
             write_offset(log.directory, START_FILE, offset)
         except OSError as error:
             raise StorageError(f"{log.directory}: {error.strerror}") from error
-        log.start_offset = offset
-        log.leader_epochs.cut_start(offset)
+        with log.lock:
+            log.start_offset = offset
+            log.leader_epochs.cut_start(offset)
         segments = log.segments
         covered = [following.base_offset <= offset for following in segments[1:]]
         _drop_first(log, sum(covered))
@@ -93,12 +94,10 @@ def _drop_first(log: PartitionLog, count: int) -> int:
 
 
 def _drop(log: PartitionLog, count: int) -> int:
-    with log.lock:
-        dropped, kept = log.segments[:count], log.segments[count:]
-        log.start_offset = max(log.start_offset, kept[0].base_offset)
-        log.segments = kept
-    log.leader_epochs.cut_start(log.start_offset)
+    dropped = log.drop_first(count)
     # From the first on: what a crash leaves is still without a hole.
+    # Nothing but slices that are being sent may hold the files: else their space is not free.
     for segment in dropped:
         segment.remove()
+        segment.close()
     return sum(segment.size for segment in dropped)

@@ -159,7 +159,8 @@ class Segment:
         if due:
             self.offsets.reserve()
             self.times.reserve()
-        write_at(self.file.fd, batch, position)
+        file = self.file
+        write_at(file.fd, batch, position)
         if due:
             self._index(base_offset, position, max_timestamp)
         if max_timestamp > self.max_timestamp:
@@ -203,7 +204,7 @@ class Segment:
         self._index_from(self.cut_indexes(position))
 
     def _index_from(self, start: int) -> None:
-        for position, header in headers(self.file.fd, start, self.size):
+        for position, header in headers(self.file, start, self.size):
             self.note(position, header.base_offset, header.max_timestamp)
 
     def rebuild_indexes(self) -> None:
@@ -213,7 +214,8 @@ class Segment:
 
     def sync(self) -> None:
         """Make the data durable; raises OSError."""
-        os.fdatasync(self.file.fd)
+        file = self.file
+        os.fdatasync(file.fd)
 
     def sync_indexes(self) -> None:
         """Make the indexes durable."""
@@ -249,14 +251,14 @@ class Segment:
 
     def tail_headers(self) -> Iterator[tuple[int, BatchHeader]]:
         """The last few batches: those from the last that is indexed on."""
-        return headers(self.file.fd, max(self.offsets.last()[1], 0), self.size)
+        return headers(self.file, max(self.offsets.last()[1], 0), self.size)
 
     def batch_at(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         """The first batch before position `end` that reaches an offset, with its position."""
         relative, position = self.offsets.floor(offset - self.base_offset)
         expected = relative + self.base_offset
         reached = position
-        for at, header in headers(self.file.fd, position, end):
+        for at, header in headers(self.file, position, end):
             if at == position and relative >= 0 and header.base_offset != expected:
                 raise IndexMismatch(self)
             if header.base_offset + header.last_offset_delta >= offset:
@@ -286,7 +288,7 @@ class Segment:
         relative, indexed = self.offsets.floor_position(position)
         if indexed > end:
             return indexed, self.base_offset + relative
-        for at, header in headers(self.file.fd, end, self.size):
+        for at, header in headers(self.file, end, self.size):
             if at + header.size > position:
                 break
             end, next_offset = at + header.size, header.next_offset

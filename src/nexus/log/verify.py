@@ -6,10 +6,11 @@ next is what shows damage to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus.log.files import FileSlice
 from nexus.log.scan import batches
 from nexus.log.segment import Segment
 from nexus.wire.batch import BatchHeader, validate
@@ -59,26 +60,26 @@ class Chain:
 
 
 def verify_segments(
-    segments: Iterable[tuple[Segment, int]], start: int, gaps_below: int
+    segments: Sequence[tuple[Segment, FileSlice]], gaps_below: int
 ) -> Iterator[Corruption]:
-    """Everything that is wrong in some segments, each of them given with its size."""
-    chain = Chain(start, gaps_below)
-    for segment, size in segments:
+    """Everything that is wrong in some segments, each given with what is to be read of it."""
+    chain = Chain(segments[0][0].base_offset if segments else 0, gaps_below)
+    for segment, data in segments:
         if chain.missing(segment.base_offset):
             what = f"offsets {chain.expected} to {segment.base_offset - 1} are missing"
             yield Corruption(segment.path, 0, chain.expected, what)
         chain.expected = max(segment.base_offset, chain.expected)
-        yield from _verify_segment(segment, size, chain)
+        yield from _verify_segment(segment, data, chain)
 
 
-def _verify_segment(segment: Segment, size: int, chain: Chain) -> Iterator[Corruption]:
+def _verify_segment(segment: Segment, data: FileSlice, chain: Chain) -> Iterator[Corruption]:
     at = 0
-    for position, header, batch in batches(segment.file.fd, 0, size):
+    for position, header, batch in batches(data.file, 0, data.size):
         fault = chain.fault(header, batch)
         if fault is not None:
             yield Corruption(segment.path, position, chain.expected, fault)
             # Go on as if the batch were in its place: one fault, one report.
             chain.expected += header.last_offset_delta + 1
         at = position + header.size
-    if at < size:
+    if at < data.size:
         yield Corruption(segment.path, at, chain.expected, "what follows is not a whole batch")

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from nexus.log import CompactionResult, LogConfig, PartitionLog, compaction
-from nexus.log.swap import commit_swap, read_cleaner
+from nexus.log.swap import commit_swap
 from nexus.wire.batch import iter_headers
 from nexus.wire.compression import Codec
 from nexus.wire.errors import StorageError
@@ -265,20 +265,18 @@ def test_producers_and_readers_go_on_meanwhile(log: PartitionLog) -> None:
     assert len(read_all(log)) == written - 595
 
 
-def test_what_is_deleted_meanwhile_is_not_brought_back(log: PartitionLog) -> None:
+def test_what_is_deleted_meanwhile_is_not_brought_back(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(30):
         put(log, b"k", f"{n}".encode())
     log.roll()
     log.flush()
-    run = compaction._Run(
-        log,
-        read_cleaner(log.directory),
-        compaction._cleanable(log, START_MS),
-        START_MS,
-    )
-    log.delete_before(29)
-    assert run.run().segments_after == 0
+    # The last thing that is asked before a run begins.
+    monkeypatch.setattr(compaction, "_worthwhile", lambda *_: log.delete_before(29) == 29)
+    assert log.compact(START_MS) == CompactionResult()
     assert [record.value for record in read_all(log)] == [b"29"]
+    assert list(log.directory.glob("*.cleaned")) == []
 
 
 def test_an_offline_log_is_left_alone(log: PartitionLog) -> None:

