@@ -59,10 +59,8 @@ format: setup ## Put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Measure a broker that is running on 127.0.0.1:9092
-	$(BIN)/nexus bench produce $(ARGS)
-	$(BIN)/nexus bench consume $(ARGS)
-	$(BIN)/nexus bench latency $(ARGS)
+bench: setup ## Measure the broker, with brokers of its own
+	$(BIN)/python bench/broker.py $(ARGS)
 
 lock: ## Pin the newest allowed Python packages anew (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal \

@@ -12,6 +12,7 @@ from typing import Final
 
 _PROBE_STEP_BYTES: Final = 64 << 10
 _WARM_STEP_BYTES: Final = 256 << 10
+_CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class OpenFile:
@@ -53,6 +54,19 @@ class FileSlice:
         """All of it; may wait for the disk."""
         return read_at(self.file.fd, self.size, self.position)
 
+    def read_resident(self) -> bytearray | None:
+        """All of it, if the page cache holds it; None where reading would wait for the disk."""
+        data = bytearray(self.size)
+        try:
+            count = os.preadv(self.file.fd, [data], self.position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _CANNOT_TELL:
+                raise
+            return bytearray(self.read())
+        return data if count == self.size else None
+
     def resident(self) -> bool:
         """Whether the page cache holds it, so that reading does not wait for the disk."""
         end = self.position + self.size
@@ -67,7 +81,7 @@ class FileSlice:
             return False
         except OSError as error:
             # A file system that cannot tell: assume the common case.
-            return error.errno in (errno.EOPNOTSUPP, errno.EINVAL)
+            return error.errno in _CANNOT_TELL
         return True
 
     def warm(self) -> None:

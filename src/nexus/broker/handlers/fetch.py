@@ -37,12 +37,16 @@ WAIT_SECONDS_MAX: Final = 60.0
 COPIED_BYTES_MAX: Final = 1 << 20
 
 
+# What is sent of a topic from the fetched offset on, and the answer that it belongs to.
+Slice = tuple[Topic, int, PartitionData, FileSlice]
+
+
 @dataclass(slots=True)
 class Found:
     """What one look at the log gave."""
 
     response: FetchResponse
-    slices: list[tuple[Topic, int, PartitionData, FileSlice]]
+    slices: list[Slice]
     partitions: list[Partition]
     bytes: int
     has_error: bool
@@ -169,30 +173,41 @@ def _read(
 
 def _finish(broker: Broker, found: Found) -> Any:
     """The response, once what it sends is in memory: at once, or after a thread has read it."""
-    cold = [piece for *_, piece in found.slices if not piece.resident()]
-    if cold:
-        return _finish_later(broker, found, cold)
-    _prepare(found)
-    return found.response
-
-
-async def _finish_later(broker: Broker, found: Found, cold: list[FileSlice]) -> FetchResponse:
-    await broker.off_loop(_warm, cold)
-    _prepare(found)
-    return found.response
-
-
-def _warm(slices: list[FileSlice]) -> None:
-    """Bring slices into the page cache, so that sending them does not block the event loop."""
-    for piece in slices:
-        piece.warm()
-
-
-def _prepare(found: Found) -> None:
-    """Count what is sent, and read what is too small to be worth a `sendfile` of its own."""
-    copied = 0
-    for topic, fetch_offset, answer, piece in found.slices:
+    for topic, fetch_offset, _, piece in found.slices:
         topic.traffic.read(piece.next_offset - fetch_offset, piece.size)
+    cold = _bring_in(found.slices)
+    return _finish_later(broker, found, cold) if cold else found.response
+
+
+async def _finish_later(broker: Broker, found: Found, cold: list[Slice]) -> FetchResponse:
+    await broker.off_loop(_warm, [piece for *_, piece in cold])
+    _bring_in(cold)
+    return found.response
+
+
+def _bring_in(slices: list[Slice]) -> list[Slice]:
+    """Read what is too small to be worth a `sendfile` of its own; returns what would wait.
+
+    A slice that was read in vain stays one and is sent from its file.
+    """
+    cold = []
+    copied = 0
+    for slice_ in slices:
+        _, _, answer, piece = slice_
+        if piece.size >= SENDFILE_BYTES_MIN or copied + piece.size > COPIED_BYTES_MAX:
+            if not piece.resident():
+                cold.append(slice_)
+            continue
         copied += piece.size
-        if piece.size < SENDFILE_BYTES_MIN and copied <= COPIED_BYTES_MAX:
-            answer.records = piece.read()
+        data = piece.read_resident()
+        if data is None:
+            cold.append(slice_)
+        else:
+            answer.records = data
+    return cold
+
+
+def _warm(pieces: list[FileSlice]) -> None:
+    """Bring slices into the page cache, so that sending them does not block the event loop."""
+    for piece in pieces:
+        piece.warm()
