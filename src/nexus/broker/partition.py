@@ -103,6 +103,13 @@ class Partition:
             raise FencedLeaderEpoch(f"epoch {epoch} is over; {self.leader_epoch} leads now")
         raise UnknownLeaderEpoch(f"epoch {epoch} is not known here yet")
 
+    def check_readable(self, epoch: int) -> None:
+        """Refuse what cannot be read from here and now."""
+        self.check_epoch(epoch)
+        if self.is_retired:
+            raise UnknownTopicOrPartition(f"topic {self.topic} was deleted")
+        self.check_online()
+
     def check_online(self) -> None:
         """Refuse while the disk is failed."""
         if self.log.failure is not None:

@@ -23,6 +23,7 @@ from nexus.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 
@@ -37,49 +38,144 @@ WAIT_SECONDS_MAX: Final = 60.0
 COPIED_BYTES_MAX: Final = 1 << 20
 
 
-# What is sent of a topic from the fetched offset on, and the answer that it belongs to.
-Slice = tuple[Topic, int, PartitionData, FileSlice]
-
-
-@dataclass(slots=True)
-class Found:
-    """What one look at the log gave."""
-
-    response: FetchResponse
-    slices: list[Slice]
-    partitions: list[Partition]
-    bytes: int
-    has_error: bool
-
-
 def handle(broker: Broker, request: Request, body: FetchRequest) -> Any:
     """Answer with what is there, or wait for it."""
     if body.session_id != 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    found = _look(broker, request, body)
-    if found.bytes >= body.min_bytes or found.has_error or body.max_wait_ms <= 0:
+    found = _Found(broker, request, body)
+    if found.is_enough or body.max_wait_ms <= 0:
         return _finish(broker, found)
-    return _LongPoll(broker, request, body, found.partitions).answer
+    return _LongPoll(broker, request, found, body.max_wait_ms).answer
+
+
+@dataclass(slots=True)
+class _Share:
+    """One partition's part in a fetch: what is wanted, and what was found of it."""
+
+    topic: Topic
+    partition: Partition
+    wanted: FetchPartition
+    answer: PartitionData
+    piece: FileSlice | None = None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a second look may find something else than the first."""
+        partition = self.partition
+        return (
+            partition.high_watermark != self.answer.high_watermark
+            or partition.log.failure is not None
+            or partition.is_retired
+        )
+
+
+class _Found:
+    """What a fetch has found so far."""
+
+    __slots__ = (
+        "_broker",
+        "_min_bytes",
+        "_room",
+        "_version",
+        "bytes",
+        "has_error",
+        "response",
+        "shares",
+    )
+
+    def __init__(self, broker: Broker, request: Request, body: FetchRequest) -> None:
+        self._broker = broker
+        self._version = request.version
+        self._min_bytes = body.min_bytes
+        self._room = min(body.max_bytes, RESPONSE_BYTES_MAX)
+        self.bytes = 0
+        self.has_error = False
+        self.shares: list[_Share] = []
+        self.response = FetchResponse(
+            responses=[
+                FetchableTopicResponse(topic=wanted.topic, partitions=self._answers(wanted))
+                for wanted in body.topics
+            ]
+        )
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the client need not wait."""
+        return self.bytes >= self._min_bytes or self.has_error
+
+    def look_again(self) -> None:
+        """Read where something changed: most partitions of a fetch are quiet."""
+        for share in self.shares:
+            if share.has_changed:
+                self._look(share)
+
+    def _answers(self, wanted: FetchTopic) -> list[PartitionData]:
+        topic = self._broker.topics.find(wanted.topic)
+        answers = []
+        for part in wanted.partitions:
+            answer = PartitionData(partition_index=part.partition, records=b"")
+            answers.append(answer)
+            if topic is None or not 0 <= part.partition < len(topic.partitions):
+                self._fail(answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            share = _Share(topic, topic.partitions[part.partition], part, answer)
+            self.shares.append(share)
+            self._look(share)
+        return answers
+
+    def _look(self, share: _Share) -> None:
+        if share.piece is not None:
+            self.bytes -= share.piece.size
+            share.piece = None
+        try:
+            share.piece = piece = self._read(share)
+        except ProtocolError as error:
+            self._broker.metrics.error(error.code.name.lower())
+            self._fail(share.answer, error.code)
+            return
+        share.answer.records = b"" if piece is None else piece
+        if piece is not None:
+            self.bytes += piece.size
+
+    def _read(self, share: _Share) -> FileSlice | None:
+        partition, wanted, answer = share.partition, share.wanted, share.answer
+        partition.check_readable(wanted.current_leader_epoch)
+        end = partition.high_watermark
+        answer.high_watermark = answer.last_stable_offset = end
+        answer.log_start_offset = partition.log.start_offset
+        if wanted.fetch_offset == end:
+            return None
+        if share.topic.codec == Codec.ZSTD and self._version < ZSTD_SINCE_VERSION:
+            raise UnsupportedCompressionType("zstd needs version 10 of Fetch or later")
+        room = self._room - self.bytes
+        if room <= 0 and self.bytes:
+            return None
+        limit = min(wanted.partition_max_bytes, max(room, 0))
+        # The first batch is sent whatever its size: a limit below it must not stop a consumer.
+        return partition.log.read(wanted.fetch_offset, limit, end, at_least_one=self.bytes == 0)
+
+    def _fail(self, answer: PartitionData, code: ErrorCode) -> None:
+        answer.error_code = code
+        answer.high_watermark = -1
+        answer.records = b""
+        self.has_error = True
 
 
 class _LongPoll:
     """One fetch that waits for data, woken by the partitions it asks for, at the latest by time."""
 
-    __slots__ = ("_body", "_broker", "_is_woken", "_partitions", "_request", "_timer", "answer")
+    __slots__ = ("_broker", "_found", "_is_woken", "_request", "_timer", "answer")
 
-    def __init__(
-        self, broker: Broker, request: Request, body: FetchRequest, partitions: list[Partition]
-    ) -> None:
+    def __init__(self, broker: Broker, request: Request, found: _Found, wait_ms: int) -> None:
         self._broker = broker
         self._request = request
-        self._body = body
-        self._partitions = partitions
+        self._found = found
         self._is_woken = False
         self.answer = Deferred()
-        for partition in partitions:
-            partition.watchers.add(self._wake)
+        for share in found.shares:
+            share.partition.watchers.add(self._wake)
         broker.long_polls.add(self._give_up)
-        seconds = min(body.max_wait_ms / 1000, WAIT_SECONDS_MAX)
+        seconds = min(wait_ms / 1000, WAIT_SECONDS_MAX)
         self._timer = broker.loop.call_later(seconds, self._give_up)
 
     def _wake(self) -> None:
@@ -92,21 +188,21 @@ class _LongPoll:
         self._is_woken = False
         if self.answer.is_given:
             return
-        found = _look(self._broker, self._request, self._body)
-        enough = found.bytes >= self._body.min_bytes or found.has_error
-        if enough or self._request.connection.is_closed:
-            self._end(found)
+        self._found.look_again()
+        if self._found.is_enough or self._request.connection.is_closed:
+            self._end()
 
     def _give_up(self) -> None:
         if not self.answer.is_given:
-            self._end(_look(self._broker, self._request, self._body))
+            self._found.look_again()
+            self._end()
 
-    def _end(self, found: Found) -> None:
+    def _end(self) -> None:
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.watchers.discard(self._wake)
+        for share in self._found.shares:
+            share.partition.watchers.discard(self._wake)
         self._broker.long_polls.discard(self._give_up)
-        result = _finish(self._broker, found)
+        result = _finish(self._broker, self._found)
         if isinstance(result, FetchResponse):
             self.answer.resolve(result)
         else:
@@ -117,93 +213,43 @@ class _LongPoll:
         self.answer.resolve(await result)
 
 
-def _look(broker: Broker, request: Request, body: FetchRequest) -> Found:
-    found = Found(FetchResponse(), [], [], 0, has_error=False)
-    room = min(body.max_bytes, RESPONSE_BYTES_MAX)
-    for wanted in body.topics:
-        topic = broker.topics.find(wanted.topic)
-        answers = []
-        for part in wanted.partitions:
-            answer = PartitionData(partition_index=part.partition, records=b"")
-            answers.append(answer)
-            if topic is None or not 0 <= part.partition < len(topic.partitions):
-                _fail(found, answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            partition = topic.partitions[part.partition]
-            found.partitions.append(partition)
-            try:
-                if topic.codec == Codec.ZSTD and request.version < ZSTD_SINCE_VERSION:
-                    raise UnsupportedCompressionType("zstd needs version 10 of Fetch or later")
-                piece = _read(partition, part, answer, room - found.bytes, found)
-                if piece is not None:
-                    found.slices.append((topic, part.fetch_offset, answer, piece))
-                    found.bytes += piece.size
-            except ProtocolError as error:
-                broker.metrics.error(error.code.name.lower())
-                _fail(found, answer, error.code)
-        found.response.responses.append(
-            FetchableTopicResponse(topic=wanted.topic, partitions=answers)
-        )
-    return found
-
-
-def _fail(found: Found, answer: PartitionData, code: ErrorCode) -> None:
-    answer.error_code = code
-    answer.high_watermark = -1
-    found.has_error = True
-
-
-def _read(
-    partition: Partition, wanted: FetchPartition, answer: PartitionData, room: int, found: Found
-) -> FileSlice | None:
-    partition.check_epoch(wanted.current_leader_epoch)
-    partition.check_online()
-    answer.high_watermark = answer.last_stable_offset = partition.high_watermark
-    answer.log_start_offset = partition.log.start_offset
-    if room <= 0 and found.bytes:
-        return None
-    limit = min(wanted.partition_max_bytes, max(room, 0))
-    # The first batch is sent whatever its size: a limit below it must not stop a consumer.
-    piece = partition.log.read(
-        wanted.fetch_offset, limit, partition.high_watermark, at_least_one=found.bytes == 0
-    )
-    answer.records = piece or b""
-    return piece
-
-
-def _finish(broker: Broker, found: Found) -> Any:
+def _finish(broker: Broker, found: _Found) -> Any:
     """The response, once what it sends is in memory: at once, or after a thread has read it."""
-    for topic, fetch_offset, _, piece in found.slices:
-        topic.traffic.read(piece.next_offset - fetch_offset, piece.size)
-    cold = _bring_in(found.slices)
+    filled = [(share, share.piece) for share in found.shares if share.piece is not None]
+    for share, piece in filled:
+        messages = piece.next_offset - share.wanted.fetch_offset
+        share.topic.traffic.read(messages, piece.size)
+    cold = _bring_in(filled)
     return _finish_later(broker, found, cold) if cold else found.response
 
 
-async def _finish_later(broker: Broker, found: Found, cold: list[Slice]) -> FetchResponse:
-    await broker.off_loop(_warm, [piece for *_, piece in cold])
+async def _finish_later(broker: Broker, found: _Found, cold: list[_Filled]) -> FetchResponse:
+    await broker.off_loop(_warm, [piece for _, piece in cold])
     _bring_in(cold)
     return found.response
 
 
-def _bring_in(slices: list[Slice]) -> list[Slice]:
+_Filled = tuple[_Share, FileSlice]
+
+
+def _bring_in(filled: list[_Filled]) -> list[_Filled]:
     """Read what is too small to be worth a `sendfile` of its own; returns what would wait.
 
     A slice that was read in vain stays one and is sent from its file.
     """
     cold = []
     copied = 0
-    for slice_ in slices:
-        _, _, answer, piece = slice_
+    for share, piece in filled:
         if piece.size >= SENDFILE_BYTES_MIN or copied + piece.size > COPIED_BYTES_MAX:
             if not piece.resident():
-                cold.append(slice_)
+                cold.append((share, piece))
             continue
         copied += piece.size
         data = piece.read_resident()
         if data is None:
-            cold.append(slice_)
+            cold.append((share, piece))
         else:
-            answer.records = data
+            share.answer.records = data
     return cold
 
 

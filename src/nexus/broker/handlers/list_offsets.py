@@ -88,6 +88,5 @@ async def _at_time(
 
 def _readable(broker: Broker, topic: str, wanted: ListOffsetsPartition) -> Partition:
     partition = broker.topics.partition(topic, wanted.partition_index)
-    partition.check_epoch(wanted.current_leader_epoch)
-    partition.check_online()
+    partition.check_readable(wanted.current_leader_epoch)
     return partition

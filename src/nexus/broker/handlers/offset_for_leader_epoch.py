@@ -40,8 +40,7 @@ def _end(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochE
     answer = EpochEndOffset(partition=wanted.partition)
     try:
         partition = broker.topics.partition(topic, wanted.partition)
-        partition.check_epoch(wanted.current_leader_epoch)
-        partition.check_online()
+        partition.check_readable(wanted.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = partition.log.end_for_epoch(wanted.leader_epoch)
     except ProtocolError as error:
         answer.error_code = error.code
