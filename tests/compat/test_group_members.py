@@ -6,6 +6,7 @@ and a broker that restarts under a group.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -17,6 +18,7 @@ from support.broker import BrokerProcess
 from support.confluent import admin_of, create_topic, deliver, error_names, producer_of
 from support.fixtures import MakeTopic
 from support.members import MEMBERS, Member, wait_shared
+from support.needs import need_program
 from support.waiting import wait_until
 
 PARTITIONS = 6
@@ -116,6 +118,25 @@ def test_a_static_member_comes_back_to_its_partitions(
     admin = admin_of(broker.bootstrap)
     description = admin.describe_consumer_groups([group])[group].result(10)
     assert {m.group_instance_id for m in description.members} == {"stays", "leaves"}
+
+
+def test_a_member_that_dies_is_replaced_when_its_session_ends(
+    broker: BrokerProcess, make_topic: MakeTopic, members: ExitStack
+) -> None:
+    """kill -9 says no goodbye: only the missing heartbeats tell."""
+    program = need_program("kcat")
+    topic = make_topic(partitions=PARTITIONS)
+    group = f"group-{topic}"
+    settings = ["-X", "session.timeout.ms=1500", "-X", "heartbeat.interval.ms=150"]
+    command = [program, "-b", broker.bootstrap, "-G", group, *settings, topic]
+    doomed = members.enter_context(
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    )
+    members.callback(doomed.kill)
+    survivor = members.enter_context(MEMBERS["confluent"](broker.bootstrap, topic, group, "range"))
+    wait_until(lambda: len(survivor.partitions) == 3, within=20, what="a group of two")
+    doomed.kill()
+    wait_shared([survivor], PARTITIONS)
 
 
 def test_clients_of_every_kind_share_one_group(

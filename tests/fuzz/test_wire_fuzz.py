@@ -36,10 +36,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     broker.start()
     send(broker.bootstrap, "fuzz", [b"warm"])
     before = broker.rss_bytes()
-    yield broker
-    growth = broker.rss_bytes() - before
-    assert growth < GROWTH_MAX, f"{growth:,} bytes"
-    assert broker.stop() == 0
+    try:
+        yield broker
+        growth = broker.rss_bytes() - before
+        assert growth < GROWTH_MAX, f"{growth:,} bytes"
+    finally:
+        status = broker.stop()
+    assert status == 0
 
 
 @pytest.fixture(autouse=True)

@@ -142,7 +142,9 @@ class KafkaPythonMember(Member):
         )
         try:
             while not self._leave.is_set():
-                for records in consumer.poll(timeout_ms=50).values():
+                # A join that ends just when poll's time is over is lost to kafka-python 3.0.12:
+                # it has its assignment and never takes it up. So poll longer than a join takes.
+                for records in consumer.poll(timeout_ms=400).values():
                     self._note(records)
                 self.partitions = frozenset(p.partition for p in consumer.assignment())
         finally:
