@@ -6,11 +6,11 @@ import json
 import subprocess
 
 import pytest
-from support.needs import need_program
 
 from support.broker import BrokerProcess
 from support.confluent import send
 from support.exchange import kcat
+from support.needs import need_program
 
 
 @pytest.fixture(autouse=True)
