@@ -49,7 +49,7 @@ def test_a_log_that_is_too_large_loses_its_oldest_segments(
     sizes = {"retention.bytes": "50000", "segment.bytes": "10000"}
     create_topic(admin_of(cleaner.bootstrap), name, configs=sizes)
     send(cleaner.bootstrap, name, [b"%03d" % n * 300 for n in range(200)], **SMALL)
-    wait_until(lambda: watermarks(cleaner.bootstrap, name)[0] > 50, what="retention by size")
+    wait_until(lambda: watermarks(cleaner.bootstrap, name)[0] > 100, what="retention by size")
     low, high = watermarks(cleaner.bootstrap, name)
     assert high == 200
     assert values_in(cleaner.bootstrap, name)[-1] == b"199" * 300
