@@ -109,13 +109,16 @@ def _partition(number: int, load: Load) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one consumer is to read: so many messages of these partitions, from an offset on."""
+    """What one consumer is to read: so many messages of these partitions, from given offsets on.
+
+    Without offsets it begins at 0; -1 is the end.
+    """
 
     bootstrap: str
     topic: str
     partitions: tuple[int, ...]
     messages: int
-    offset: int = 0
+    offsets: tuple[int, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -129,7 +132,7 @@ class Received:
 
 
 def consumer_at(read: Read) -> Consumer:
-    """A consumer that stands at the offset in each partition; -1 is the end."""
+    """A consumer that stands where it is to begin."""
     consumer = Consumer(
         {
             "bootstrap.servers": read.bootstrap,
@@ -143,12 +146,14 @@ def consumer_at(read: Read) -> Consumer:
             **read.options,
         }
     )
-    consumer.assign([TopicPartition(read.topic, index, read.offset) for index in read.partitions])
+    offsets = read.offsets or (0,) * len(read.partitions)
+    places = zip(read.partitions, offsets, strict=True)
+    consumer.assign([TopicPartition(read.topic, index, offset) for index, offset in places])
     return consumer
 
 
-def counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """How many messages each partition holds."""
+def ends(bootstrap: str, topic: str, partitions: int) -> tuple[int, ...]:
+    """The offset that comes next in each partition."""
     consumer = consumer_at(Read(bootstrap, topic, (), 0))
     try:
         edges = [
@@ -157,7 +162,7 @@ def counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
         ]
     finally:
         consumer.close()
-    return [high - low for low, high in edges]
+    return tuple(high for _, high in edges)
 
 
 def consume(read: Read) -> Received:

@@ -60,7 +60,8 @@ def measure(setting: LatencySetting) -> Latency:
     )
     everywhere = tuple(range(setting.partitions))
     total = each * setting.producers
-    read = Read(setting.bootstrap, setting.topic, everywhere, total, offset=AT_END)
+    at_end = (AT_END,) * setting.partitions
+    read = Read(setting.bootstrap, setting.topic, everywhere, total, at_end)
     probes = [Probe(setting.disk, int(seconds * 50), 0.02)] if setting.disk else []
     took, *others = in_processes(_run, [read, *[load] * setting.producers, *probes])
     return _summary(took, others[-1] if probes else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -33,6 +34,7 @@ class LocalBroker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=_environment(),
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -65,3 +67,8 @@ class LocalBroker:
             self._process.wait(60)
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _environment() -> dict[str, str]:
+    """This one's, but free to keep compiled code, as an installed broker does."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

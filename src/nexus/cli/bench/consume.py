@@ -43,7 +43,7 @@ def consume(
         with spinner(f"filling the topic with {messages:,} messages"):
             load = clients.Load(servers, topic, messages, size, "all", compression)
             clients.in_processes(clients.produce, [load])
-            counts = clients.counts(servers, topic, partitions)
+            counts = clients.ends(servers, topic, partitions)
         reads = [
             clients.Read(servers, topic, mine, sum(counts[index] for index in mine))
             for number in range(consumers)
