@@ -30,9 +30,8 @@ $(VENV)/.project: $(VENV)/.packages pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: setup ## Start the broker on ./data and show how to try it
-	@tools/run-hint
-	@$(BIN)/nexus broker $(ARGS)
+run: setup ## Start the broker on ./data and stream a fleet into it
+	@tools/run $(ARGS)
 
 packages: ## Install the Debian packages that some tests use, where allowed
 	@tools/test-packages

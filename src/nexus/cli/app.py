@@ -13,6 +13,8 @@ from nexus.cli.lazy import help_if_alone, lazy_app
 
 _COMMANDS: Final = {
     "broker": "nexus.cli.broker",
+    "streamer": "nexus.cli.streamer",
+    "simulate": "nexus.cli.simulate",
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "config": "nexus.cli.config",

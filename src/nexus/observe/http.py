@@ -1,17 +1,19 @@
-"""A side port: a few pages over HTTP/1.1 GET for health checks and scrapers.
+"""A side port: a few pages over HTTP/1.1 GET for health checks and scrapers, and uploads by POST.
 
-Bounded in connections, request size and time, whoever asks; one request a connection. No
-framework, because a broker's start should not pay for one.
+Bounded in connections, request size and time, whoever asks; one request a connection. A body is
+handed on piece by piece as it comes. No framework, because a broker's start should not pay for
+one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Final, NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from nexus.observe.logs import get_logger
@@ -22,6 +24,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 _METHODS: Final = "GET, HEAD"
 _END_OF_HEAD: Final = b"\r\n\r\n"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,29 @@ class Response:
 
 
 Route = Callable[[], Response | Awaitable[Response]]
+Headers = Mapping[str, str]
+
+
+class BodySink(Protocol):
+    """Takes one request's body."""
+
+    def write(self, data: bytes) -> None:
+        """The next bytes; BadRequest refuses them and all that would follow."""
+
+    async def finish(self) -> Response:
+        """The body is whole: answer it."""
+
+    def abort(self) -> None:
+        """The body will never be whole, or was answered; safe to call twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A place for POST: the largest body, and what takes one, given the request's headers."""
+
+    limit_bytes: int
+    open: Callable[[Headers], BodySink]
+    answer_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +74,7 @@ class SideLimits:
 class Request(NamedTuple):
     method: str
     path: str
+    headers: Headers = MappingProxyType({})
 
 
 class BadRequest(Exception):
@@ -58,8 +85,8 @@ class BadRequest(Exception):
         self.status = status
 
 
-def parse_request(head: bytes) -> Request:
-    """The method and path of a request head, without its closing empty line."""
+def parse_request(head: bytes, uploads: Container[str] = ()) -> Request:
+    """A request's head without its closing empty line; POST is for the `uploads` paths only."""
     try:
         start, *lines = head.decode("ascii").split("\r\n")
         method, target, version = start.split(" ")
@@ -68,12 +95,26 @@ def parse_request(head: bytes) -> Request:
         raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP request") from error
     if version not in ("HTTP/1.0", "HTTP/1.1"):
         raise BadRequest(*_wrong_version(version))
-    names = [line.partition(":")[0].lower() for line in lines if ":" in line]
+    pairs = [line.partition(":") for line in lines if ":" in line]
+    names = [name.lower() for name, _, _ in pairs]
     if len(names) != len(lines) or (version == "HTTP/1.1" and names.count("host") != 1):
         raise BadRequest(HTTPStatus.BAD_REQUEST, "malformed or missing headers")
-    if method not in ("GET", "HEAD"):
+    if method not in ("GET", "HEAD") and not (method == "POST" and path in uploads):
         raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"only {_METHODS} are served")
-    return Request(method, path)
+    return Request(method, path, {name.lower(): value.strip() for name, _, value in pairs})
+
+
+def body_size(headers: Headers, limit_bytes: int) -> int:
+    """How long a body is going to be, known before a byte of it is taken."""
+    length = headers.get("content-length")
+    if length is None or "transfer-encoding" in headers:
+        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "say Content-Length")
+    if not (length.isascii() and length.isdecimal()):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "Content-Length is no number")
+    if len(length) > 18 or int(length) > limit_bytes:
+        why = f"at most {limit_bytes} bytes are taken"
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+    return int(length)
 
 
 def _wrong_version(version: str) -> tuple[HTTPStatus, str]:
@@ -109,10 +150,12 @@ class SidePort:
         port: int,
         routes: Mapping[str, Route],
         limits: SideLimits | None = None,
+        uploads: Mapping[str, Upload] | None = None,
     ) -> None:
         self.host, self.port = host, port
         self.limits = limits or SideLimits()
         self.routes = routes
+        self.uploads = uploads or {}
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -133,14 +176,41 @@ class SidePort:
 
     async def answer(self, request: Request) -> Response:
         route = self.routes.get(request.path)
-        if route is None:
-            return refusal(HTTPStatus.NOT_FOUND, "pages here: " + " ".join(sorted(self.routes)))
+        if route is not None:
+            return await self.guarded(request, route)
+        if request.path in self.uploads:
+            why = HTTPStatus.METHOD_NOT_ALLOWED, "only POST is served"
+            return replace(refusal(*why), headers={"Allow": "POST"})
+        return refusal(HTTPStatus.NOT_FOUND, "pages here: " + " ".join(sorted(self.routes)))
+
+    async def guarded(self, request: Request, route: Route) -> Response:
+        """What the route answers; the port outlives whatever it does."""
         try:
             result = route()
             return await result if inspect.isawaitable(result) else result
-        except Exception:  # noqa: BLE001 - the port outlives whatever a page does
+        except BadRequest as error:
+            return refusal(error.status, str(error))
+        except Exception:  # noqa: BLE001
             _log.exception("side port page failed", path=request.path)
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "this page failed; see the log")
+
+
+class _Body:
+    """A body on its way into its sink."""
+
+    def __init__(self, request: Request, upload: Upload) -> None:
+        self.request, self.upload = request, upload
+        self.left = body_size(request.headers, upload.limit_bytes)
+        self.sink = upload.open(request.headers)
+
+    def write(self, data: bytes) -> None:
+        self.left -= len(data)
+        self.sink.write(data)
+
+    @property
+    def expects_a_word(self) -> bool:
+        """Whether the client waits to hear that its body is welcome."""
+        return self.request.headers.get("expect", "").lower() == "100-continue"
 
 
 class _Connection(asyncio.Protocol):
@@ -154,6 +224,7 @@ class _Connection(asyncio.Protocol):
         self._head = bytearray()
         self._answered = self._client_done = False
         self._task: asyncio.Task[None] | None = None
+        self._body: _Body | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -168,17 +239,20 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._answered:
             return
+        if self._body is not None:
+            self._take(self._body, data)
+            return
         self._head += data
         end = self._head.find(_END_OF_HEAD)
         size = end if end >= 0 else len(self._head)
         if size > self._port.limits.head_bytes:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request is too long")
         elif end >= 0:
-            self._serve(bytes(self._head[:end]))
+            self._serve(bytes(self._head[:end]), bytes(self._head[end + len(_END_OF_HEAD) :]))
 
     def eof_received(self) -> bool:
         self._client_done = True
-        if self._head and not self._answered:
+        if (self._head or self._body) and not self._answered:
             self._refuse(HTTPStatus.BAD_REQUEST, "the request ends too early")
         return self._task is not None and not self._task.done()
 
@@ -187,6 +261,8 @@ class _Connection(asyncio.Protocol):
         self._port.connections.discard(self)
         if self._task:
             self._task.cancel()
+        elif self._body:
+            self._body.sink.abort()
 
     def abort(self) -> asyncio.Task[None] | None:
         self._transport.abort()
@@ -194,15 +270,45 @@ class _Connection(asyncio.Protocol):
             self._task.cancel()
         return self._task
 
-    def _serve(self, head: bytes) -> None:
+    def _serve(self, head: bytes, rest: bytes) -> None:
         try:
-            request = parse_request(head)
+            request = parse_request(head, self._port.uploads)
+            if request.method == "POST":
+                self._body = _Body(request, self._port.uploads[request.path])
         except BadRequest as error:
             self._refuse(error.status, str(error))
             return
+        if self._body is None:
+            self._begin(self._port.limits.response_s, self._reply(request))
+            return
+        if self._body.expects_a_word and not rest:
+            self._transport.write(_CONTINUE)
+        self._take(self._body, rest)
+
+    def _begin(self, seconds: float, reply: Coroutine[Any, Any, None]) -> None:
         self._answered = True
-        self._allow(self._port.limits.response_s)
-        self._task = self._loop.create_task(self._reply(request))
+        self._allow(seconds)
+        self._task = self._loop.create_task(reply)
+
+    def _take(self, body: _Body, data: bytes) -> None:
+        """The next bytes of a body; each has as long to come as a whole head has."""
+        self._head.clear()
+        self._timer.cancel()
+        self._timer = self._loop.call_later(self._port.limits.request_s, self._late)
+        try:
+            body.write(data[: body.left])
+        except BadRequest as error:
+            self._refuse(error.status, str(error))
+            return
+        if not body.left:
+            self._begin(body.upload.answer_s, self._answer(body))
+
+    async def _answer(self, body: _Body) -> None:
+        try:
+            response = await self._port.guarded(body.request, body.sink.finish)
+        finally:
+            body.sink.abort()
+        self._send(encode_response(response))
 
     async def _reply(self, request: Request) -> None:
         response = await self._port.answer(request)
@@ -210,6 +316,8 @@ class _Connection(asyncio.Protocol):
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         self._answered = True
+        if self._body:
+            self._body.sink.abort()
         self._send(encode_response(refusal(status, why)))
 
     def _send(self, data: bytes) -> None:
@@ -228,7 +336,7 @@ class _Connection(asyncio.Protocol):
         self._timer = self._loop.call_later(seconds, self._transport.abort)
 
     def _late(self) -> None:
-        if self._head:
+        if self._head or self._body:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
         else:
             self._transport.close()

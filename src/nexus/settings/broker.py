@@ -39,6 +39,8 @@ SECTIONS: Final[Mapping[str, type]] = {
     "replication": ReplicationSection,
     "groups": GroupsSection,
 }
+# Sections of the same file that are for other commands.
+OTHER_PARTS: Final = ("streamer",)
 
 
 class Shown(NamedTuple):
@@ -89,7 +91,7 @@ def load_broker_settings(
     `flags` is keyed by dotted option name: `{"broker.port": FlagValue("--listen", 9093)}`.
     """
     variables = os.environ if environ is None else environ
-    inputs = _inputs(config, flags or {}, variables)
+    inputs = read_inputs(config, flags or {}, variables)
     built: dict[str, Any] = {}
     provenance: dict[str, Source] = {}
     for section, cls in SECTIONS.items():
@@ -110,9 +112,10 @@ def load_broker_settings(
     return settings
 
 
-def _inputs(
+def read_inputs(
     config: Path | None, flags: Mapping[str, FlagValue], environ: Mapping[str, str]
 ) -> Inputs:
+    """Everything that may set a value, from one file for all parts."""
     file = config
     if file is None and environ.get(CONFIG_VARIABLE):
         file = Path(environ[CONFIG_VARIABLE])
@@ -122,7 +125,7 @@ def _inputs(
     from nexus.settings.document import read_document  # noqa: PLC0415
 
     sections = entries_below(read_document(file), "the file", file)
-    refuse_unknown(sections, [*SECTIONS, "topics"], "", file)
+    refuse_unknown(sections, [*SECTIONS, "topics", *OTHER_PARTS], "", file)
     return Inputs(file, sections, environ, flags)
 
 

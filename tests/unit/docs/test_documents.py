@@ -11,6 +11,7 @@ import pytest
 from nexus.broker.topic_config import DEFINITIONS
 from nexus.settings.broker import SECTIONS
 from nexus.settings.options import options_of
+from nexus.settings.streamer import StreamerSection
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -32,6 +33,12 @@ def test_every_setting_is_on_the_operations_page(section: str) -> None:
     assert fields(cls)
     missing = [o.key for o in options_of(cls).values() if f"`{o.key}`" not in text]
     assert missing == []
+
+
+def test_every_setting_of_the_streamer_is_on_its_page() -> None:
+    text = section_of((DOCS / "streamer.md").read_text(), "`streamer`")
+    keys = [option.key for option in options_of(StreamerSection).values()]
+    assert [key for key in keys if f"`{key}`" not in text] == []
 
 
 def test_every_topic_setting_is_on_the_operations_page() -> None:

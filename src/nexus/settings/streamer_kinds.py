@@ -1,0 +1,59 @@
+"""Kinds of values that only the streamer's settings have: sources, speeds, shares."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_SHARE: Final = re.compile(r"(\d{1,6})\s*/\s*(\d{1,6})")
+_SPEED_MAX: Final = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUrl:
+    """`csv:///path`, `exporter://…`, `nvml://`, `sim://…`, `recording://`, or a file's path."""
+
+    def parse(self, raw: object) -> str:
+        if isinstance(raw, Path):
+            raw = str(raw)
+        if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
+            raise ValueError('a source such as "csv:///data/readings.csv" or "sim://?hosts=4"')
+        text = raw.strip()
+        if "://" in text:
+            return text
+        return f"csv://{Path(text).expanduser().absolute()}"
+
+    def show(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How many times as fast as it was recorded: `1x`, `10x`, `0.5`."""
+
+    def parse(self, raw: object) -> float:
+        text = str(raw).strip().lower().removesuffix("x") if not isinstance(raw, bool) else ""
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0.0 < value <= _SPEED_MAX:
+            raise ValueError("a speed above 0 such as 1x, 10x or 0.5x")
+        return value
+
+    def show(self, value: object) -> str:
+        return f"{value:g}x" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of n equal shares, counted from 0: `0/4` to `3/4`."""
+
+    def parse(self, raw: object) -> tuple[int, int]:
+        found = _SHARE.fullmatch(raw.strip()) if isinstance(raw, str) else None
+        if found is None or int(found[1]) >= int(found[2]):
+            raise ValueError("a share i/n with i from 0 to n-1, such as 0/4")
+        return int(found[1]), int(found[2])
+
+    def show(self, value: object) -> str:
+        return "{}/{}".format(*value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,120 @@
+"""From settings to an engine: which source, which pace, which encoding, which queue."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from typing import Final
+
+from nexus.queue.kafka_publisher import KafkaPublisher, PublisherOptions
+from nexus.queue.partitioners import partitioner_named
+from nexus.queue.url import parse_queue_url
+from nexus.settings.errors import SettingsError
+from nexus.settings.streamer import MESSAGE_READINGS_MAX, StreamerSection, StreamerSettings
+from nexus.streamer.checkpoint import state_directory
+from nexus.streamer.engine import Engine, EngineOptions
+from nexus.streamer.pacing import AsRecorded, FlatOut, Grant, Granted, Pacer, grant_for_rate
+from nexus.streamer.parcels import Packer, Stamp
+from nexus.streamer.passes import PassOptions
+from nexus.streamer.sources import FILES, kind_of, open_source
+from nexus.streamer.sources.port import BLOCK_ROWS_MAX, Shard, SourceOptions
+
+# A message of one reading has a Python object of its own: fewer of them at a time.
+_JSON_ROWS: Final = 16_384
+_JSON_IN_FLIGHT: Final = 32_768
+_BLOCK_ROWS: Final = 65_536
+_JSON_LINGER_MS: Final = 20
+
+
+def build_engine(settings: StreamerSettings, *, from_start: bool = False) -> Engine:
+    """The engine that the settings describe; to be called in its event loop."""
+    own = settings.streamer
+    url = own.source
+    if url is None:
+        raise SettingsError(
+            "there is no source: give --source URL (csv:///path, exporter://host:9400, nvml://,"
+            " sim://, recording://) or set CSV_FILE"
+        )
+    queue = parse_queue_url(own.queue)
+    partitioner = partitioner_named(own.partitioner)
+    shard = Shard(*own.shard)
+    source = open_source(url, source_options(own, shard))
+    directory = state_directory(own.state_dir, url, str(queue), str(shard))
+    if from_start:
+        shutil.rmtree(directory.path, ignore_errors=True)
+    packer = Packer(
+        own.encoding,
+        partitioner,
+        Stamp(settings.cluster.cluster_id, kind_of(url)),
+        rows_max=min(own.batch_size, MESSAGE_READINGS_MAX),
+        now_us=lambda: time.time_ns() // 1000,
+        now_s=asyncio.get_running_loop().time,
+    )
+    publisher = KafkaPublisher(queue, publisher_options(own))
+    return Engine(source, publisher, packer, directory, engine_options(settings, source.live))
+
+
+def source_options(own: StreamerSection, shard: Shard) -> SourceOptions:
+    return SourceOptions(
+        shard=shard,
+        interval_s=own.interval_s,
+        timeout_s=own.timeout_ms / 1000,
+        follow=own.follow,
+        block_rows=_JSON_ROWS if own.encoding == "json" else _BLOCK_ROWS,
+    )
+
+
+def publisher_options(own: StreamerSection) -> PublisherOptions:
+    is_json = own.encoding == "json"
+    return PublisherOptions(
+        partitions=own.partitions,
+        in_flight_bytes=own.in_flight_bytes,
+        in_flight_messages=_JSON_IN_FLIGHT,
+        # Arrow messages come compressed; many small texts gain from it.
+        compression="lz4" if is_json else "none",
+        linger_ms=_JSON_LINGER_MS if is_json else 1,
+        sparse_reports=is_json,
+    )
+
+
+def engine_options(settings: StreamerSettings, live: bool) -> EngineOptions:
+    own = settings.streamer
+    pacer = make_pacer(own, kind_of(own.source or "") in FILES)
+    paced = not isinstance(pacer(), FlatOut)
+    # With a rate or a batch for each interval, a loop's pace is set already.
+    is_granted = isinstance(pacer(), Granted)
+    gather = min(own.partitions * MESSAGE_READINGS_MAX, BLOCK_ROWS_MAX)
+    if own.encoding == "json":
+        gather = _JSON_ROWS
+    return EngineOptions(
+        passes=PassOptions(own.loop, own.restamps, 0.0 if is_granted else own.interval_s),
+        make_pacer=pacer,
+        gather_rows=0 if live or paced else gather,
+        spool_bytes=own.spool_bytes,
+        partitions=own.partitions,
+        away_after_s=own.away_after_ms / 1000,
+        grace_s=own.grace_ms / 1000,
+    )
+
+
+def make_pacer(own: StreamerSection, is_files: bool) -> Callable[[], Pacer]:
+    """What decides the pace: a rate, a speed, a batch for each interval, or nothing.
+
+    A loop that gets new timestamps plays as it was recorded unless told otherwise: what it sends
+    then bears the time of sending.
+    """
+    clock = time.monotonic
+    if own.rate:
+        shared = Granted(grant_for_rate(own.rate), clock)
+        return lambda: shared
+    if own.speed is not None:
+        speed = own.speed
+        return lambda: AsRecorded(speed, clock)
+    if is_files and own.interval_ms is not None:
+        batches = Granted(Grant(own.batch_size, own.interval_s), clock)
+        return lambda: batches
+    if is_files and own.loop and own.restamps:
+        return lambda: AsRecorded(1.0, clock)
+    return FlatOut

@@ -1,0 +1,1 @@
+"""Every metric that Nexus knows, as compact tables, one file a subject."""
