@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench packages lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-streamer packages lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -60,6 +60,9 @@ format: setup ## Put the code in its usual form
 
 bench: setup ## Measure the broker, with brokers of its own
 	$(BIN)/python bench/broker.py $(ARGS)
+
+bench-streamer: setup ## Measure the streamer, with a broker of its own
+	$(BIN)/python bench/streamer.py $(ARGS)
 
 lock: ## Pin the newest allowed Python packages anew (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal \

@@ -25,7 +25,7 @@ from nexus.streamer.sources.port import BLOCK_ROWS_MAX, Shard, SourceOptions
 _JSON_ROWS: Final = 16_384
 _JSON_IN_FLIGHT: Final = 32_768
 _BLOCK_ROWS: Final = 65_536
-_JSON_LINGER_MS: Final = 20
+_JSON_LINGER_MS: Final = 100
 
 
 def build_engine(settings: StreamerSettings, *, from_start: bool = False) -> Engine:
