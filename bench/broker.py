@@ -9,16 +9,13 @@ the other. The figures depend on the machine and on what else it does; ratios tr
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -27,22 +24,13 @@ from nexus.bench import clients
 from nexus.bench.append import append_rate, fill
 from nexus.bench.broker_cost import cpu_us_per_message, usage_of
 from nexus.bench.discard_process import discard_server
-from nexus.bench.disk import filesystem_of
 from nexus.bench.idle import idle_connections
 from nexus.bench.latency import LatencySetting, measure
 from nexus.bench.local_broker import LocalBroker
+from nexus.bench.report import Figure, machine, print_table, save
 
 GB = 1 << 30
 PARTITIONS = 100
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the result."""
-
-    measure: str
-    value: str
-    goal: str
 
 
 @dataclass(frozen=True)
@@ -242,13 +230,6 @@ PARTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
 }
 
 
-def print_table(figures: list[Figure]) -> None:
-    widths = [max(len(getattr(f, name)) for f in figures) for name in ("measure", "value", "goal")]
-    for figure in figures:
-        cells = zip((figure.measure, figure.value, figure.goal), widths, strict=True)
-        print("| " + " | ".join(cell.ljust(width) for cell, width in cells) + " |")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it runs")
@@ -258,10 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     data = Path(tempfile.mkdtemp(prefix="nexus-bench-", dir=options.data))
-    setting = (
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()},"
-        f" {filesystem_of(data)}, load {os.getloadavg()[0]:.1f} at the start"
-    )
+    setting = machine(data)
     print(setting)
     figures: list[Figure] = []
     try:
@@ -274,8 +252,7 @@ def main() -> None:
         shutil.rmtree(data, ignore_errors=True)
     print_table(figures)
     if options.json:
-        rows = [asdict(figure) for figure in figures]
-        options.json.write_text(json.dumps({"setting": setting, "figures": rows}, indent=2))
+        save(options.json, setting, figures)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import argparse
 import csv
 import json
 import os
-import platform
+import random
 import re
 import shutil
 import statistics
@@ -22,14 +22,14 @@ import sys
 import tempfile
 import time
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
-from nexus.bench.disk import filesystem_of
 from nexus.bench.local_broker import LocalBroker
+from nexus.bench.report import Figure, machine, print_table, save
 
 _SUMMARY = re.compile(r"([\d,]+) readings acknowledged in ([\d.]+) s")
 _METRICS = (
@@ -48,15 +48,6 @@ _COLUMNS = (
     "timestamp,metric_name,gpu_id,device,uuid,modelName,Hostname,container,pod,namespace,"
     "value,labels_raw"
 )
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the result."""
-
-    measure: str
-    value: str
-    goal: str
 
 
 @dataclass(frozen=True)
@@ -103,6 +94,8 @@ def write_rows(path: Path, rows: int, hosts: int = 32, gpus: int = 8) -> None:
                 f'instance=""{host}:9400"",job=""dgx_dcgm_exporter"",'
                 'modelName=""NVIDIA H100 80GB HBM3"""\n'
             )
+    # Noise to the third digit: values that a codec cannot guess.
+    chance = random.Random(7).random
     with path.open("w") as file:
         file.write(_COLUMNS + "\n")
         written, second = 0, 0
@@ -110,10 +103,7 @@ def write_rows(path: Path, rows: int, hosts: int = 32, gpus: int = 8) -> None:
             stamp = time.strftime('"%Y-%m-%dT%H:%M:%SZ",', time.gmtime(1_752_800_000 + second))
             count = min(len(heads), rows - written)
             lines = zip(heads[:count], tails[:count], strict=True)
-            file.writelines(
-                f"{stamp}{head}{(n * 7919 + second * 31) % 1000 / 10}{tail}"
-                for n, (head, tail) in enumerate(lines)
-            )
+            file.writelines(f"{stamp}{head}{chance() * 100:.3f}{tail}" for head, tail in lines)
             written += count
             second += 1
 
@@ -244,13 +234,6 @@ def figures(runs: dict[str, list[Ran]], row_bytes: float) -> list[Figure]:
     ]
 
 
-def print_table(rows: list[Figure]) -> None:
-    widths = [max(len(getattr(f, name)) for f in rows) for name in ("measure", "value", "goal")]
-    for row in rows:
-        cells = zip((row.measure, row.value, row.goal), widths, strict=True)
-        print("| " + " | ".join(cell.ljust(width) for cell, width in cells) + " |")
-
-
 def main() -> None:
     if sys.argv[1:2] == ["--plain"]:
         path, bootstrap, topic, rows = sys.argv[2:]
@@ -262,17 +245,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     data = Path(tempfile.mkdtemp(prefix="nexus-bench-", dir=options.data))
-    print(
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()},"
-        f" {filesystem_of(data)}, load {os.getloadavg()[0]:.1f} at the start"
-    )
+    setting = machine(data)
+    print(setting)
     try:
         found = measured(data, QUICK if options.quick else FULL)
     finally:
         shutil.rmtree(data, ignore_errors=True)
     print_table(found)
     if options.json:
-        options.json.write_text(json.dumps([asdict(figure) for figure in found], indent=2) + "\n")
+        save(options.json, setting, found)
 
 
 if __name__ == "__main__":
