@@ -24,6 +24,7 @@ from nexus.streamer.outbox import Outbox
 from nexus.streamer.pacing import Pacer
 from nexus.streamer.parcels import TOO_LARGE, Packer, Parcel, Piece
 from nexus.streamer.passes import Hooks, Passes, PassOptions
+from nexus.streamer.picture import Picture
 from nexus.streamer.sources.port import Source
 from nexus.streamer.spool import Spool
 from nexus.streamer.stats import Stats
@@ -64,6 +65,7 @@ class Engine:
         self.source, self.publisher, self.options = source, publisher, options
         self._packer, self._directory = packer, directory
         self.stats = Stats(time.monotonic)
+        self.picture = Picture()
         self.state = directory.open({"source": source.describe()})
         self.spool = Spool(directory.path / "spool", options.spool_bytes)
         self.spool.open(self.state.spool_head)
@@ -207,6 +209,7 @@ class Engine:
     def _count_read(self, piece: Piece) -> None:
         self.stats.blocks += 1
         self.stats.readings_read += piece.table.num_rows
+        self.picture.saw(piece.table)
         for row in piece.rejected:
             self.stats.reject(row.reason)
 

@@ -3,14 +3,17 @@
 import asyncio
 import io
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from nexus.streamer import display
 from nexus.streamer.metrics import StreamerRegistry
 from nexus.streamer.report import size_text
+from nexus.telemetry.reading import TIMESTAMP, source_table
 from support.engines import engine_at
 from support.queues import MemoryQueue
 
@@ -34,6 +37,50 @@ def test_the_panel_shows_readings_rate_bytes_lag_errors_and_spool(tmp_path: Path
     assert "0.0 s" in numbers
     assert "3.0 MB" in numbers
     assert "flowing" in numbers
+
+
+def test_the_panel_shows_each_host_as_its_newest_readings_have_it(tmp_path: Path) -> None:
+    async def story() -> str:
+        engine = engine_at(tmp_path, MemoryQueue())
+        engine.picture.saw(fleet())
+        screen = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+        screen.print(display.panel(engine))
+        await engine.close()
+        assert isinstance(screen.file, io.StringIO)
+        return screen.file.getvalue()
+
+    *_, one, two = asyncio.run(story()).splitlines()
+    assert one.split()[:2] == ["h1", "2"]
+    assert "60%" in one
+    assert "0.90 kW" in one
+    assert "71 °C" in one
+    assert two.split() == ["h2", "1", "-", "-", "-"]
+
+
+def fleet() -> pa.Table:
+    """Two GPUs on one host, one of them read twice, and a host of which nothing shown is known."""
+    rows = [
+        ("h1", "GPU-a", "DCGM_FI_DEV_GPU_UTIL", 10.0, "percent"),
+        ("h1", "GPU-a", "DCGM_FI_DEV_GPU_UTIL", 80.0, "percent"),
+        ("h1", "GPU-b", "DCGM_FI_DEV_GPU_UTIL", 40.0, "percent"),
+        ("h1", "GPU-a", "DCGM_FI_DEV_POWER_USAGE", 600.0, "W"),
+        ("h1", "GPU-b", "DCGM_FI_DEV_POWER_USAGE", 300.0, "W"),
+        ("h1", "GPU-a", "DCGM_FI_DEV_GPU_TEMP", 71.0, "C"),
+        ("h1", "GPU-b", "DCGM_FI_DEV_GPU_TEMP", 50.0, "C"),
+        ("h2", "GPU-c", "DCGM_FI_DEV_FB_USED", 1.0, "MiB"),
+    ]
+    hosts, uuids, metrics, values, units = zip(*rows, strict=True)
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    return source_table(
+        {
+            "timestamp": pa.array([now] * len(rows), TIMESTAMP),
+            "hostname": pa.array(hosts).dictionary_encode(),
+            "uuid": pa.array(uuids),
+            "source_metric": pa.array(metrics).dictionary_encode(),
+            "source_value": pa.array(values),
+            "unit": pa.array(units),
+        }
+    )
 
 
 def test_the_panel_goes_with_the_run(tmp_path: Path) -> None:
