@@ -18,8 +18,8 @@ from support.streamers import (
 )
 from support.waiting import wait_until
 
-ROWS = 60_000
-RATE = ("--rate", "40000")
+ROWS = 30_000
+RATE = ("--rate", "25000")
 MODES = pytest.mark.parametrize(
     "mode",
     [("--keep-timestamps",), ("--restamp",), ("--restamp", "--encoding", "json")],
@@ -27,9 +27,9 @@ MODES = pytest.mark.parametrize(
 )
 
 
-def check(bootstrap: str, topic: str, rows: int) -> int:
+def check(bootstrap: str, topic: str, rows: int, partitions: int = 12) -> int:
     """Deduplicate by identity; the first of each must be all there is, in order. The repeats."""
-    table = readings_in(bootstrap, topic)
+    table = readings_in(bootstrap, topic, partitions)
     first: dict[tuple[str, object], float] = {}
     for uuid, stamp, value in zip(
         table.column("uuid").to_pylist(),
@@ -58,7 +58,7 @@ def test_a_killed_streamer_goes_on_where_acknowledgements_stopped(
 ) -> None:
     source = f"csv://{write_csv(tmp_path / 'a.csv', ROWS)}"
     run = StreamerProcess(tmp_path / "s", queue_of(broker, name), source, (*mode, *RATE))
-    for goal in (8_000, 8_000):
+    for goal in (4_000, 4_000):
         run.start()
         try:
             wait_until(lambda: acknowledged(run) >= goal, what=f"{goal} readings")  # noqa: B023
@@ -81,17 +81,11 @@ def test_a_killed_broker_loses_and_doubles_nothing(
     flags = (*mode, *RATE, "--partitions", "4")
     run = StreamerProcess(tmp_path / "s", queue_of(broker, name), source, flags).start()
     try:
-        for goal in (5_000, 25_000):
+        for goal in (3_000, 12_000):
             wait_until(lambda: acknowledged(run) >= goal, what=f"{goal} readings")  # noqa: B023
             broker.kill()
             broker.start()
         assert run.wait() == 0, run.stderr
     finally:
         run.kill()
-    table = readings_in(broker.bootstrap, name, 4)
-    values = sorted(table.column("source_value").to_pylist())
-    assert values == list(range(ROWS)), "idempotent: not even a repeat"
-    stamps = set(
-        zip(table.column("uuid").to_pylist(), table.column("timestamp").to_pylist(), strict=True)
-    )
-    assert len(stamps) == ROWS
+    assert check(broker.bootstrap, name, ROWS, 4) == 0, "idempotent: not even a repeat"

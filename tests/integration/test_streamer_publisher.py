@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from nexus.queue.errors import MessageRefused, QueueAway, QueueFull
 from nexus.queue.kafka_publisher import KafkaPublisher, PublisherOptions
@@ -20,6 +21,7 @@ from support.streamers import messages_in
 from support.waiting import wait_until
 
 Make = Callable[..., KafkaPublisher]
+SPARSE = pytest.mark.parametrize("sparse", [False, True], ids=["all reports", "sparse reports"])
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ class Settled:
 
     def send(self, first: int, count: int, *, size: int = 10) -> None:
         messages = [
-            Message(str(n).zfill(size).encode(), partition=n % 4) for n in range(first, first + count)
+            Message(str(n).zfill(size).encode(), partition=n % 4)
+            for n in range(first, first + count)
         ]
         self._publisher.publish(messages, self._settled)
 
@@ -75,7 +78,7 @@ def test_it_makes_the_topics_and_says_how_many_partitions_there_are(
     assert len(topics[f"{name}.dlq"].partitions) == 1
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["all reports", "sparse reports"])
+@SPARSE
 def test_batches_settle_and_stay_in_order(
     publisher: Make, broker: BrokerProcess, name: str, sparse: bool
 ) -> None:
@@ -93,7 +96,7 @@ def test_batches_settle_and_stay_in_order(
         assert own == sorted(own)
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["all reports", "sparse reports"])
+@SPARSE
 def test_a_message_that_is_refused_for_good_is_told_and_stops_nothing(
     publisher: Make, broker: BrokerProcess, make_topic: MakeTopic, sparse: bool
 ) -> None:
@@ -105,6 +108,31 @@ def test_a_message_that_is_refused_for_good_is_told_and_stops_nothing(
     outcomes = settled.wait(3)
     assert [outcome is not None for outcome in outcomes].count(True) == 1
     assert set(numbers(broker.bootstrap, topic)) == {0, 1, 2, 3, 8, 9, 10, 11}
+
+
+@SPARSE
+def test_of_a_batch_that_is_refused_only_the_bad_message_is_lost(
+    publisher: Make, broker: BrokerProcess, make_topic: MakeTopic, sparse: bool
+) -> None:
+    """The limit shrinks while the client still believes in the old one."""
+    topic = make_topic(4)
+    made = publisher(broker.bootstrap, topic, sparse_reports=sparse, linger_ms=200)
+    settled = Settled(made)
+    settled.send(0, 4)
+    settled.wait(1)
+    admin = admin_of(broker.bootstrap)
+    limit = ConfigEntry("max.message.bytes", "5000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[limit])
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    settled.send(4, 4)
+    settled.send(8, 4, size=50_000)
+    settled.send(12, 4)
+    outcomes = settled.wait(4)
+    assert len([outcome for outcome in outcomes if outcome is not None]) == 1
+    assert set(numbers(broker.bootstrap, topic)) == {*range(8), *range(12, 16)}
+    settled.send(16, 400)
+    settled.wait(5)
+    assert set(range(16, 416)) <= set(numbers(broker.bootstrap, topic))
 
 
 def test_a_topic_that_is_deleted_is_made_again_and_filled(
@@ -125,7 +153,7 @@ def test_a_broker_that_lost_everything_is_published_to_again(
     publisher: Make, make_broker: MakeBroker, name: str
 ) -> None:
     broker = make_broker()
-    settled = Settled(publisher(broker.bootstrap, name))
+    settled = Settled(publisher(broker.bootstrap, name, sparse_reports=True))
     settled.send(0, 100)
     settled.wait(1)
     broker.kill()

@@ -6,10 +6,14 @@ broker that lost what it had), a new one is made and sends again, in order, what
 A report for each of a hundred thousand small messages a second costs more than sending them. So
 at first only the last message of a batch in each partition has one: the client promises no gaps
 before it (`enable.gapless.guarantee`) or breaks. After a break, every message has one.
+
+A refusal strikes a whole batch of the client's, good messages beside bad ones. So what was refused
+is sent once more, one by one; what is refused then is refused for good.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -23,12 +27,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from nexus.queue.errors import MessageRefused, QueueAway, QueueFull
-from nexus.queue.kafka_topics import ensure_topics, reason
+from nexus.queue.kafka_topics import ensure_topics, largest_batch, reason
 from nexus.queue.port import Headers, Message, OnSettled
 from nexus.queue.url import KafkaUrl
 
 _POLL_S: Final = 0.1
 _CLOSE_S: Final = 3.0
+_BATCH_BYTES: Final = 1_000_000
+_BATCH_FRAMING: Final = 200
+_MESSAGE_BYTES_LEAST: Final = 1000  # what the client lets us say
 _VALUE: Final = itemgetter(0)
 _PARTITION: Final = itemgetter(4)
 _RETRY_S: Final = (0.2, 0.5, 1.0, 2.0)
@@ -43,8 +50,14 @@ _REFUSALS: Final = frozenset(
         KafkaError.POLICY_VIOLATION,
     }
 )
+_SUSPICIOUS: Final = _REFUSALS | {KafkaError._GAPLESS_GUARANTEE}
 _FULL: Final = KafkaError(KafkaError._QUEUE_FULL)
-_QUIET: Final[Mapping[str, Any]] = {"log_level": 0, "log.connection.close": False}
+# The client's own lines go to our log, for whoever wants to see them.
+_QUIET: Final[Mapping[str, Any]] = {
+    "logger": logging.getLogger("nexus.queue.client"),
+    "log_level": 3,
+    "log.connection.close": False,
+}
 _PROMPT: Final[Mapping[str, Any]] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
 _DURABLE: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
@@ -53,6 +66,9 @@ _DURABLE: Final[Mapping[str, Any]] = {
     "message.timeout.ms": 0,  # for ever: giving up is the caller's to decide
     "retry.backoff.max.ms": 500,
     "topic.metadata.refresh.fast.interval.ms": 100,
+    # A topic that is gone is ours to make again, with as many partitions as it should have.
+    "allow.auto.create.topics": False,
+    "topic.metadata.propagation.max.ms": 1000,
     "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1 << 20,
 }
@@ -87,7 +103,16 @@ class PublisherStats:
 class _Batch:
     """Messages that settle together. Its callback runs in the publisher's thread only."""
 
-    __slots__ = ("_done", "error", "left", "messages", "on_settled", "refused", "size")
+    __slots__ = (
+        "_done",
+        "_one_by_one",
+        "error",
+        "left",
+        "messages",
+        "on_settled",
+        "refused",
+        "size",
+    )
 
     def __init__(self, messages: Sequence[Message], on_settled: OnSettled, done: Any) -> None:
         self.messages = messages
@@ -96,21 +121,23 @@ class _Batch:
         self._done = done
         self.begin(len(messages))
 
-    def begin(self, reports: int) -> None:
+    def begin(self, reports: int, *, one_by_one: bool = False) -> None:
         """It is sent (again), and so many reports will come."""
         self.left = reports
+        self._one_by_one = one_by_one
         self.error: KafkaError | None = None
         self.refused: KafkaError | None = None
 
     def delivered(self, error: KafkaError | None, _: object) -> None:
         self.left -= 1
         if error is not None:
-            self.fail(error)
+            self.fail(error, alone=self._one_by_one)
         if not self.left:
             self._done(self)
 
-    def fail(self, error: KafkaError) -> None:
-        if error.code() in _REFUSALS:
+    def fail(self, error: KafkaError, *, alone: bool) -> None:
+        """A message failed; `alone` if the reason can only be its own."""
+        if alone and error.code() in _REFUSALS:
             self.refused = error
         else:
             self.error = error
@@ -128,6 +155,7 @@ class KafkaPublisher:
         self._next = self._messages_left = 0
         self._is_fatal = False
         self._is_sparse = self.options.sparse_reports
+        self._one_by_one = False
         self._counts: dict[str, int] = {}
         self._producer: Producer | None = None
         self._unsent: SimpleQueue[_Batch] = SimpleQueue()  # one for each report that is ours
@@ -193,8 +221,9 @@ class KafkaPublisher:
         address = {"bootstrap.servers": self.url.bootstrap, **_QUIET, **_PROMPT}
         address |= self.options.client
         try:
-            self._counts = ensure_topics(AdminClient(address), wanted)
-            producer = self._client(address)
+            admin = AdminClient(address)
+            self._counts = ensure_topics(admin, wanted)
+            producer = self._client(address, largest_batch(admin, self.url.topic, _BATCH_BYTES))
         except (QueueAway, KafkaException) as error:
             self.stats.problem = str(error) if isinstance(error, QueueAway) else reason(error)
             return False
@@ -205,13 +234,17 @@ class KafkaPublisher:
         self.stats.problem = ""
         return True
 
-    def _client(self, address: Mapping[str, Any]) -> Producer:
+    def _client(self, address: Mapping[str, Any], batch_bytes: int) -> Producer:
+        """A client whose batches the topic takes: of one too large, good messages would be lost."""
         return Producer(
             {
                 **_DURABLE,
                 "enable.gapless.guarantee": self._is_sparse,
                 "linger.ms": self.options.linger_ms,
                 "compression.type": self.options.compression,
+                **({"batch.num.messages": 1} if self._one_by_one else {}),
+                "batch.size": max(batch_bytes - _BATCH_FRAMING, 1),
+                "message.max.bytes": max(batch_bytes, _MESSAGE_BYTES_LEAST),
                 "error_cb": self._on_error,
                 **address,
             }
@@ -219,16 +252,22 @@ class KafkaPublisher:
 
     def _poll(self, producer: Producer) -> bool:
         """Serve what the client reports; True when the client had to be given up."""
-        producer.poll(_POLL_S)
+        try:
+            producer.poll(_POLL_S)
+        except KafkaException as error:  # the client says by this that it will not go on
+            self.stats.problem, self._is_fatal = reason(error), True
         while not self._unsent.empty():
             self._unsent.get().delivered(None, None)
         with self._lock:
-            broken = any(batch.error for batch in self._pending.values()) or self._is_fatal
-        if broken:
-            self._drop()
-            self._is_sparse = False
-            self.stats.renewals += 1
-        return broken
+            errors = [batch.error for batch in self._pending.values() if batch.error]
+            is_through = self._one_by_one and not self._pending
+        if not (errors or self._is_fatal or is_through):
+            return False
+        self._drop()
+        self._is_sparse = False
+        self._one_by_one = any(error.code() in _SUSPICIOUS for error in errors)
+        self.stats.renewals += 1
+        return True
 
     def _drop(self) -> None:
         """Forget the client with all that it still had: another sends it again."""
@@ -250,7 +289,7 @@ class KafkaPublisher:
         topic, dead = self.url.topic, self.url.dead_letter_topic
         partitions, delivered, produce = self._counts[topic], batch.delivered, producer.produce
         reported = _last_ones(batch.messages) if self._is_sparse else range(len(batch.messages))
-        batch.begin(len(reported))
+        batch.begin(len(reported), one_by_one=self._one_by_one)
         last: Headers = ()
         listed: list[tuple[str, str | bytes | None]] = []
         for number, message in enumerate(batch.messages):
@@ -269,7 +308,8 @@ class KafkaPublisher:
                 )
             except (KafkaException, BufferError) as error:
                 # The client does not even take it, so the report is for us to give.
-                batch.fail(error.args[0] if isinstance(error, KafkaException) else _FULL)
+                problem = error.args[0] if isinstance(error, KafkaException) else _FULL
+                batch.fail(problem, alone=True)
                 if number in reported:
                     self._unsent.put(batch)
 

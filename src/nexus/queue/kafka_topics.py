@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from nexus.queue.errors import QueueAway
 
@@ -29,6 +29,17 @@ def ensure_topics(
         for name in missing.keys() - known.keys():
             known |= _asked_for(admin, name, timeout_s)
     return {name: known[name] for name in wanted}
+
+
+def largest_batch(admin: AdminClient, topic: str, default: int, *, timeout_s: float = 3.0) -> int:
+    """The topic's max.message.bytes; the default where it is larger or we may not ask."""
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        (future,) = admin.describe_configs([asked], request_timeout=timeout_s).values()
+        limit = int(future.result(timeout_s * 2)["max.message.bytes"].value)
+    except (KafkaException, FutureTimeoutError, KeyError, TypeError, ValueError):
+        return default
+    return min(default, limit)
 
 
 def _known(admin: AdminClient, timeout_s: float) -> dict[str, int]:
