@@ -1,9 +1,8 @@
 """Group commit: flushes come in rounds, and everyone who waits at its beginning shares a round.
 
-The kernel syncs the files of a round side by side and merges their journal commits. Rounds that
-overlapped would make each other wait for commits of their own: measured, the slowest one in a
-hundred took two to four times as long. A thread does the flushes that need more than a file's
-data, and all of them where the kernel cannot.
+The kernel syncs the files of a round side by side and can merge their journal commits; flushes that
+begin at any time had the longer tail in two of three noisy comparisons. A thread does the flushes
+that need more than a file's data, and all of them where the kernel cannot.
 """
 
 from __future__ import annotations

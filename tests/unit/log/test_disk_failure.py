@@ -19,6 +19,7 @@ from nexus.log import LogConfig, LogStore, PartitionLog
 from nexus.log.files import OpenFile
 from nexus.wire.errors import StorageError
 from support.logs import Clock, append_values, open_log, read_all
+from support.needs import missing
 
 CONFIG = LogConfig(segment_bytes=200_000)
 
@@ -30,7 +31,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a tmpfs needs root")
+        missing("mounting a tmpfs needs root")
     yield mount
     subprocess.run(["umount", "-l", str(mount)], check=True)
 
