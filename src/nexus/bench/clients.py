@@ -41,6 +41,12 @@ class Load:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def gathering(linger_ms: float | None, batch_bytes: int | None) -> dict[str, Any]:
+    """A producer's options for how it gathers messages; None leaves it to the client."""
+    options = {"linger.ms": linger_ms, "batch.size": batch_bytes}
+    return {name: value for name, value in options.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """How one producer fared."""

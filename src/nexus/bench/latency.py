@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus.bench.clients import STAMP, Load, Read, consumer_at, in_processes, produce
+from nexus.bench.clients import STAMP, Load, Read, consumer_at, gathering, in_processes, produce
 from nexus.bench.disk import FsyncTime, Probe, fsync_time
 
 WARM_UP_SECONDS = 2.0
@@ -27,6 +27,7 @@ class LatencySetting:
     size: int = 200
     acks: str = "all"
     linger_ms: float = 0
+    batch_bytes: int | None = None
     disk: Path | None = None
     """Where to measure the disk's own fsync time meanwhile."""
 
@@ -56,7 +57,7 @@ def measure(setting: LatencySetting) -> Latency:
         acks=setting.acks,
         rate=setting.rate / setting.producers,
         partitions=setting.partitions,
-        options={"linger.ms": setting.linger_ms},
+        options=gathering(setting.linger_ms, setting.batch_bytes),
     )
     everywhere = tuple(range(setting.partitions))
     total = each * setting.producers

@@ -83,6 +83,7 @@ class PublisherOptions:
     in_flight_bytes: int = 32 << 20
     in_flight_messages: int = 400_000
     linger_ms: int = 5
+    batch_bytes: int | None = None  # as large as the topic takes
     sparse_reports: bool = False  # for many small messages, see above
     compression: str = "none"
     client: Mapping[str, Any] = field(default_factory=dict)
@@ -234,17 +235,14 @@ class KafkaPublisher:
         self.stats.problem = ""
         return True
 
-    def _client(self, address: Mapping[str, Any], batch_bytes: int) -> Producer:
-        """A client whose batches the topic takes: of one too large, good messages would be lost."""
+    def _client(self, address: Mapping[str, Any], topic_bytes: int) -> Producer:
         return Producer(
             {
                 **_DURABLE,
                 "enable.gapless.guarantee": self._is_sparse,
-                "linger.ms": self.options.linger_ms,
                 "compression.type": self.options.compression,
                 **({"batch.num.messages": 1} if self._one_by_one else {}),
-                "batch.size": max(batch_bytes - _BATCH_FRAMING, 1),
-                "message.max.bytes": max(batch_bytes, _MESSAGE_BYTES_LEAST),
+                **_gathering(self.options, topic_bytes),
                 "error_cb": self._on_error,
                 **address,
             }
@@ -335,6 +333,19 @@ class KafkaPublisher:
         else:
             self.stats.messages += len(batch.messages)
             self.stats.bytes += batch.size
+
+
+def _gathering(options: PublisherOptions, topic_bytes: int) -> dict[str, Any]:
+    """Batches that the topic takes: of one too large, good messages would be lost.
+
+    The first message of a batch may be larger than the batch; the topic decides about it.
+    """
+    largest = max(topic_bytes - _BATCH_FRAMING, 1)
+    return {
+        "linger.ms": options.linger_ms,
+        "batch.size": min(options.batch_bytes or largest, largest),
+        "message.max.bytes": max(topic_bytes, _MESSAGE_BYTES_LEAST),
+    }
 
 
 def _last_ones(messages: Sequence[Message]) -> set[int]:

@@ -98,7 +98,7 @@ class StorageSection:
 class PerformanceSection:
     """Bounds on connections, requests and memory. A socket buffer of 0 is the system's choice.
 
-    `batch_bytes` and `linger_ms` are for Nexus's own producers that read this file.
+    `batch_bytes` and `linger_ms` are for Nexus's own producers (`nexus.settings.producer`).
     """
 
     max_connections: int = option("max_connections", Whole(1, 1_000_000), 10_000)

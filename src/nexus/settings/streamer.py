@@ -16,7 +16,15 @@ from nexus.settings.broker import Shown, read_inputs
 from nexus.settings.errors import SettingsError
 from nexus.settings.kinds import Choice, Directory, Duration, Flag, Maybe, Size, Text, Whole
 from nexus.settings.options import FlagValue, Source, Strength, option, options_of, resolve
-from nexus.settings.sections import HOST, PORT, ClusterSection, LogFormat, LogLevel
+from nexus.settings.producer import ProducerSettings, producer_settings
+from nexus.settings.sections import (
+    HOST,
+    PORT,
+    ClusterSection,
+    LogFormat,
+    LogLevel,
+    PerformanceSection,
+)
 from nexus.settings.streamer_kinds import Share, SourceUrl, Speed
 
 MESSAGE_READINGS_MAX: Final = 10_000
@@ -78,7 +86,11 @@ class StreamerSection:
         return (DEFAULT_INTERVAL_MS if self.interval_ms is None else self.interval_ms) / 1000
 
 
-SECTIONS: Final[Mapping[str, type]] = {"streamer": StreamerSection, "cluster": ClusterSection}
+SECTIONS: Final[Mapping[str, type]] = {
+    "streamer": StreamerSection,
+    "cluster": ClusterSection,
+    "performance": PerformanceSection,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +99,14 @@ class StreamerSettings:
 
     streamer: StreamerSection = field(default_factory=StreamerSection)
     cluster: ClusterSection = field(default_factory=ClusterSection)
+    performance: PerformanceSection = field(default_factory=PerformanceSection)
     file: Path | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def producer(self) -> ProducerSettings:
+        """How messages are gathered: the part of `performance` that counts here."""
+        return producer_settings(self.performance, self.provenance)
 
     def is_given(self, dotted: str) -> bool:
         """Whether somebody set the option."""
@@ -128,14 +146,18 @@ def _check(settings: StreamerSettings) -> None:
     """Refuses combinations that contradict each other, at the stronger of the two."""
     own = settings.streamer
     if own.follow and own.loop:
-        raise _contradiction(settings, "follow", "loop", "a loop never waits for a file to grow")
+        why = "a loop never waits for a file to grow"
+        raise _contradiction(settings, "streamer.follow", "streamer.loop", why)
     if own.rate and own.speed is not None:
-        raise _contradiction(settings, "rate", "speed", "one of them decides the pace")
+        why = "one of them decides the pace"
+        raise _contradiction(settings, "streamer.rate", "streamer.speed", why)
+    if (settings.producer.linger_ms or 0) >= own.away_after_ms:
+        why = "a queue that is sent nothing yet would count as away"
+        raise _contradiction(settings, "performance.linger_time", "streamer.away_after", why)
 
 
-def _contradiction(settings: StreamerSettings, one: str, other: str, why: str) -> SettingsError:
+def _contradiction(settings: StreamerSettings, first: str, second: str, why: str) -> SettingsError:
     sources = settings.provenance
-    first, second = f"streamer.{one}", f"streamer.{other}"
     if sources[second].strength > sources[first].strength:
         first, second = second, first
     return SettingsError(f"{sources[first].where}: {first}: contradicts {second}; {why}")

@@ -26,6 +26,7 @@ _JSON_ROWS: Final = 16_384
 _JSON_IN_FLIGHT: Final = 32_768
 _BLOCK_ROWS: Final = 65_536
 _JSON_LINGER_MS: Final = 100
+_ARROW_LINGER_MS: Final = 1
 
 
 def build_engine(settings: StreamerSettings, *, from_start: bool = False) -> Engine:
@@ -52,7 +53,7 @@ def build_engine(settings: StreamerSettings, *, from_start: bool = False) -> Eng
         now_us=lambda: time.time_ns() // 1000,
         now_s=asyncio.get_running_loop().time,
     )
-    publisher = KafkaPublisher(queue, publisher_options(own))
+    publisher = KafkaPublisher(queue, publisher_options(settings))
     return Engine(source, publisher, packer, directory, engine_options(settings, source.live))
 
 
@@ -66,15 +67,18 @@ def source_options(own: StreamerSection, shard: Shard) -> SourceOptions:
     )
 
 
-def publisher_options(own: StreamerSection) -> PublisherOptions:
+def publisher_options(settings: StreamerSettings) -> PublisherOptions:
+    own, given = settings.streamer, settings.producer
     is_json = own.encoding == "json"
+    linger_ms = _JSON_LINGER_MS if is_json else _ARROW_LINGER_MS
     return PublisherOptions(
         partitions=own.partitions,
         in_flight_bytes=own.in_flight_bytes,
         in_flight_messages=_JSON_IN_FLIGHT,
         # Arrow messages come compressed; many small texts gain from it.
         compression="lz4" if is_json else "none",
-        linger_ms=_JSON_LINGER_MS if is_json else 1,
+        linger_ms=linger_ms if given.linger_ms is None else given.linger_ms,
+        batch_bytes=given.batch_bytes,
         sparse_reports=is_json,
     )
 

@@ -4,6 +4,7 @@ from nexus.bench import clients
 from nexus.cli.bench.options import (
     BrokerUsage,
     Compression,
+    Config,
     Consumers,
     Http,
     Messages,
@@ -16,6 +17,7 @@ from nexus.cli.bench.options import (
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
+from nexus.settings.producer import load_producer_settings
 
 app = single_app()
 
@@ -29,6 +31,7 @@ def consume(
     partitions: Partitions = 12,
     consumers: Consumers = 1,
     compression: Compression = "none",
+    config: Config = None,
     http: Http = None,
     json: JsonFlag = False,
 ) -> int:
@@ -39,9 +42,13 @@ def consume(
       nexus bench consume --http http://127.0.0.1:9464
       nexus bench consume --messages 500000 --consumers 4
     """
+    given = load_producer_settings(config)
+    options = clients.gathering(given.linger_ms, given.batch_bytes)
     with bench_topic(bootstrap, partitions) as (servers, topic):
         with spinner(f"filling the topic with {messages:,} messages"):
-            load = clients.Load(servers, topic, messages, size, "all", compression)
+            load = clients.Load(
+                servers, topic, messages, size, compression=compression, options=options
+            )
             clients.in_processes(clients.produce, [load])
             counts = clients.ends(servers, topic, partitions)
         reads = [

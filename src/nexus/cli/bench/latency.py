@@ -10,6 +10,7 @@ from nexus.bench.latency import LatencySetting, measure
 from nexus.cli.bench.options import (
     Acks,
     BrokerUsage,
+    Config,
     Http,
     Partitions,
     Producers,
@@ -21,6 +22,7 @@ from nexus.cli.bench.options import (
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
+from nexus.settings.producer import load_producer_settings
 
 app = single_app()
 
@@ -35,7 +37,10 @@ def latency(
     partitions: Partitions = 1,
     producers: Producers = 1,
     acks: Acks = "all",
-    linger_ms: Annotated[float, typer.Option(min=0, help="How long producers gather.")] = 0,
+    linger_ms: Annotated[
+        float | None, typer.Option(min=0, help="How long producers gather; 0 unless told.")
+    ] = None,
+    config: Config = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -52,6 +57,9 @@ def latency(
       nexus bench latency
       nexus bench latency --partitions 12 --producers 4 --data-dir ./data
     """
+    given = load_producer_settings(config)
+    if linger_ms is None:
+        linger_ms = given.linger_ms or 0
     with bench_topic(bootstrap, partitions) as (servers, topic):
         setting = LatencySetting(
             bootstrap=servers,
@@ -63,6 +71,7 @@ def latency(
             size=size,
             acks=acks,
             linger_ms=linger_ms,
+            batch_bytes=given.batch_bytes,
             disk=data_dir,
         )
         usage = BrokerUsage(http)

@@ -10,6 +10,7 @@ from nexus.cli.bench.options import (
     Acks,
     BrokerUsage,
     Compression,
+    Config,
     Http,
     Messages,
     Partitions,
@@ -22,6 +23,7 @@ from nexus.cli.bench.options import (
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
+from nexus.settings.producer import load_producer_settings
 
 app = single_app()
 
@@ -40,6 +42,7 @@ def produce(
         bool,
         typer.Option("--discard", help="Send to a server that discards: what the client can do."),
     ] = False,
+    config: Config = None,
     http: Http = None,
     json: JsonFlag = False,
 ) -> int:
@@ -51,9 +54,18 @@ def produce(
       nexus bench produce --messages 500000 --size 4096 --producers 4 --compression lz4
       nexus bench produce --discard        (the ceiling of this client on this machine)
     """
+    given = load_producer_settings(config)
     target = discard_server(partitions) if discard else bench_topic(bootstrap, partitions)
     with target as (servers, topic):
-        load = clients.Load(servers, topic, messages // producers, size, acks, compression)
+        load = clients.Load(
+            bootstrap=servers,
+            topic=topic,
+            messages=messages // producers,
+            size=size,
+            acks=acks,
+            compression=compression,
+            options=clients.gathering(given.linger_ms, given.batch_bytes),
+        )
         usage = BrokerUsage(None if discard else http)
         with spinner(f"sending {messages:,} messages of {size} bytes"):
             sent = clients.in_processes(clients.produce, [load] * producers)
