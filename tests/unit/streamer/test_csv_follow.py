@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nexus.streamer.sources.csv_forms import UnknownCsvForm
 from nexus.streamer.sources.csv_source import CsvSource
 from nexus.streamer.sources.port import Block, Position, SourceOptions
-from support.csv_making import LONG_HEADER, clock, long_row, reasons, values
+from nexus.telemetry.csv.forms import UnknownCsvForm
+from support.csv_making import reasons
+from support.csv_text import LONG_HEADER, clock, long_row, values
 
 
 class Following:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.csv_making import LONG_HEADER, long_row
+from support.csv_text import LONG_HEADER, long_row
 
 READ = """
 import asyncio, re, sys

@@ -7,20 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nexus.streamer.sources import csv_rows as why
-from nexus.streamer.sources.csv_forms import UnknownCsvForm
 from nexus.streamer.sources.csv_reader import CsvReader
 from nexus.streamer.sources.csv_restart import Checkpoint
-from support.csv_making import (
-    LONG_HEADER,
-    clock,
-    long_row,
-    read,
-    readings,
-    reasons,
-    rejected,
-    values,
-)
+from nexus.telemetry.csv import rows as why
+from nexus.telemetry.csv.forms import UnknownCsvForm
+from support.csv_making import read, reasons, rejected
+from support.csv_text import LONG_HEADER, clock, long_row, readings, values
 
 ROWS = [
     long_row(n, extra_labels=',note=""a,\n""' if n % 3 == 0 else "", value="x" if n == 17 else None)
@@ -153,6 +145,16 @@ def test_zeros_in_the_place_of_rows_do_not_stop_it(tmp_path: Path) -> None:
     path.write_bytes((LONG_HEADER + long_row(1)).encode() + torn + b"\n" + long_row(2).encode())
     assert values(read(path)) == [0.25, 0.5]
     assert reasons(read(path)) == [(why.NOT_TEXT, 3)]
+
+
+def test_the_wide_form_can_be_large_in_readings(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    header = "timestamp,uuid," + ",".join(f"m{i}" for i in range(150)) + "\n"
+    row = "1704110401,GPU-1," + ",".join(str(i) for i in range(150)) + "\n"
+    path.write_text(header + row * 1500)
+    blocks = read(path)
+    assert sum(block.table.num_rows for block in blocks) == 225_000
+    assert max(block.table.num_rows for block in blocks) <= 131_072
 
 
 @settings(max_examples=60)

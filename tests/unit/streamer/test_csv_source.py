@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from nexus.streamer.sources.csv_files import NoSuchFiles
-from nexus.streamer.sources.csv_forms import UnknownCsvForm
 from nexus.streamer.sources.csv_restart import is_done
-from nexus.streamer.sources.csv_source import UNKNOWN_FORM, CsvSource, path_of
+from nexus.streamer.sources.csv_source import CsvSource
 from nexus.streamer.sources.port import Block, Position, Shard, SourceOptions
-from support.csv_making import LONG_HEADER, clock, drain, long_row, readings, rejected, values
+from nexus.telemetry.csv.files import UNKNOWN_FORM, NoSuchFiles, path_of
+from nexus.telemetry.csv.forms import UnknownCsvForm
+from support.csv_making import drain, rejected
+from support.csv_text import LONG_HEADER, clock, long_row, readings, values
 
 
 def make(path: Path, *numbers: int) -> Path:

@@ -11,7 +11,7 @@ from nexus.observe.http import BadRequest, Response
 from nexus.streamer.engine import Engine
 from nexus.streamer.multipart import MultipartFiles
 from nexus.streamer.upload import Uploads
-from support.csv_making import LONG_HEADER, long_row
+from support.csv_text import LONG_HEADER, long_row
 from support.engines import engine_at
 from support.queues import MemoryQueue
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from nexus.streamer.sources.csv_reader import CsvReader
-from nexus.streamer.sources.csv_restart import Place, Start, where_to_start
+from nexus.streamer.sources.csv_restart import Start, where_to_start
 from nexus.streamer.sources.port import Block, Position
+from nexus.telemetry.csv.head import Place
 
 OpenReader = Callable[[Start], CsvReader]
 

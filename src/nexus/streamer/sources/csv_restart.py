@@ -6,20 +6,36 @@ end first; if it is gone or was cut, the file of that name is read from its begi
 """
 
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from nexus.streamer.sources.csv_files import Likeness, is_gzip
 from nexus.streamer.sources.port import Json, Position
+from nexus.telemetry.csv.head import Place
+from nexus.telemetry.csv.text import is_gzip
+
+HEAD_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The start of a row: its offset in the file's text and the number of its line."""
+class Likeness:
+    """What tells a file from another one that took its name: its inode and its first bytes."""
 
-    offset: int = 0
-    line: int = 1
+    inode: int
+    head_size: int
+    head_crc: int
+
+    @classmethod
+    def of(cls, descriptor: int) -> "Likeness":
+        head = os.pread(descriptor, HEAD_BYTES, 0)
+        return cls(os.fstat(descriptor).st_ino, len(head), zlib.crc32(head))
+
+    def begins(self, descriptor: int) -> bool:
+        """Whether the file begins with the same bytes (it may have grown since)."""
+        head = os.pread(descriptor, self.head_size, 0)
+        return len(head) == self.head_size and zlib.crc32(head) == self.head_crc
 
 
 @dataclass(frozen=True, slots=True)

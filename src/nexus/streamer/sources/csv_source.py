@@ -13,22 +13,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.streamer.sources.csv_files import NoSuchFiles, find_files, is_pattern, text_size
 from nexus.streamer.sources.csv_follow import FollowedFile
-from nexus.streamer.sources.csv_forms import UnknownCsvForm
 from nexus.streamer.sources.csv_reader import CsvReader
 from nexus.streamer.sources.csv_restart import Start, is_done, where_to_start
-from nexus.streamer.sources.csv_rows import empty_table
 from nexus.streamer.sources.port import Block, Position, Rejected, Shard, SourceOptions
+from nexus.telemetry.csv.files import (
+    UNKNOWN_FORM,
+    UNREADABLE_FILE,
+    NoSuchFiles,
+    find_files,
+    is_pattern,
+    path_of,
+    text_size,
+)
+from nexus.telemetry.csv.forms import UnknownCsvForm
+from nexus.telemetry.csv.rows import empty_table
 from nexus.telemetry.reading import encoded
-
-UNREADABLE_FILE = "file is unreadable"
-UNKNOWN_FORM = "file is not a CSV of readings"
 
 
 class CsvSource:
@@ -175,15 +179,6 @@ class CsvSource:
             block.rejected = []  # every shard reads the whole file: one of them reports
         block.table = hosts_of(block.table, shard)
         return block
-
-
-def path_of(location: str) -> str:
-    """The path or pattern of a `csv://` URL; anything else is one already."""
-    if not location.startswith("csv:"):
-        return location
-    # Not by urlsplit: "?" and "#" are characters of names and patterns.
-    rest = location.removeprefix("csv:")
-    return unquote(rest.removeprefix("//"))
 
 
 def hosts_of(table: pa.Table, shard: Shard) -> pa.Table:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from nexus.streamer.sources.csv_forms import BLANKS, Form
-from nexus.streamer.sources.csv_lines import Buffer, RowIndex, last_row_end, likely_row_ends
+from nexus.telemetry.csv.forms import BLANKS, Form
+from nexus.telemetry.csv.lines import Buffer, RowIndex, last_row_end, likely_row_ends
 from nexus.telemetry.reading import ENCODED_TEXT
 
 # No file can hold it: it is made anew in every process.

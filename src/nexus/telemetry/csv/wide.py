@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.streamer.sources.csv_forms import MetricColumn
+from nexus.telemetry.csv.forms import MetricColumn
 from nexus.telemetry.reading import encoded, source_table
 
 

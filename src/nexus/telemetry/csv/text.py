@@ -1,63 +1,15 @@
-"""The files of a CSV source: which there are, their bytes from any offset, and their likeness.
+"""The text of a CSV file as bytes, from any offset; a gzip's after unpacking.
 
-An offset counts the bytes of the text, so in a gzip those after unpacking. A file is gzip if it
-begins like one, whatever its name.
+An offset counts the bytes of the text. A file is gzip if it begins like one, whatever its name.
 """
 
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
-from nexus.streamer.errors import StreamerError
-
 GZIP_MAGIC: Final = b"\x1f\x8b"
-HEAD_BYTES: Final = 1024
 _READ_BYTES: Final = 1 << 20
-_SUFFIXES: Final = (".csv", ".csv.gz")
-
-
-class NoSuchFiles(StreamerError):
-    """Raised when a path or a pattern names no file."""
-
-    exit_code = 2
-
-
-def find_files(location: str) -> list[Path]:
-    """The files that a path, a directory (its *.csv and *.csv.gz) or a pattern names, sorted."""
-    path = Path(location)
-    if path.is_dir():
-        return sorted(p for p in path.iterdir() if p.name.endswith(_SUFFIXES) and p.is_file())
-    if path.exists() or not is_pattern(location):
-        return [path] if path.exists() else []
-    found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    return sorted(p for p in found if p.is_file())
-
-
-def is_pattern(location: str) -> bool:
-    """Whether a location has characters of a pattern (a file may be named with them too)."""
-    return any(character in location for character in "*?[")
-
-
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """What tells a file from another one that took its name: its inode and its first bytes."""
-
-    inode: int
-    head_size: int
-    head_crc: int
-
-    @classmethod
-    def of(cls, descriptor: int) -> "Likeness":
-        head = os.pread(descriptor, HEAD_BYTES, 0)
-        return cls(os.fstat(descriptor).st_ino, len(head), zlib.crc32(head))
-
-    def begins(self, descriptor: int) -> bool:
-        """Whether the file begins with the same bytes (it may have grown since)."""
-        head = os.pread(descriptor, self.head_size, 0)
-        return len(head) == self.head_size and zlib.crc32(head) == self.head_crc
 
 
 class Bytes(Protocol):
@@ -71,17 +23,19 @@ class Bytes(Protocol):
 
 
 class PlainBytes:
-    """A plain file's bytes; a later read sees what was appended meanwhile."""
+    """A plain file's bytes, up to `end` if there is one; a later read sees what was appended."""
 
     trouble = ""
 
-    def __init__(self, descriptor: int, offset: int) -> None:
+    def __init__(self, descriptor: int, offset: int, end: int | None = None) -> None:
         self._descriptor = descriptor
         self._offset = offset
+        self._end = end
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; empty at the end."""
         parts = []
+        size = self._within(size)
         while size > 0 and (part := os.pread(self._descriptor, size, self._offset)):
             parts.append(part)
             size -= len(part)
@@ -91,6 +45,7 @@ class PlainBytes:
     def read_into(self, room: memoryview) -> int:
         """Fill the room as far as the file goes by now; how far that is."""
         filled = 0
+        room = room[: self._within(len(room))]
         while filled < len(room):
             count = os.preadv(self._descriptor, [room[filled:]], self._offset)
             if not count:
@@ -98,6 +53,9 @@ class PlainBytes:
             filled += count
             self._offset += count
         return filled
+
+    def _within(self, size: int) -> int:
+        return size if self._end is None else max(0, min(size, self._end - self._offset))
 
 
 class GzipBytes:
@@ -185,11 +143,7 @@ def is_gzip(descriptor: int) -> bool:
     return os.pread(descriptor, 2, 0) == GZIP_MAGIC
 
 
-def text_size(path: Path) -> int:
-    """The bytes of a file's text, as near as can be known without reading it."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if not is_gzip(file.fileno()) or size < 18:
-            return size
-        said = int.from_bytes(os.pread(file.fileno(), 4, size - 4), "little")
-        return max(said, size)
+def open_text(descriptor: int, offset: int = 0) -> PlainBytes | GzipBytes:
+    """The text of an open file from an offset on."""
+    kind = GzipBytes if is_gzip(descriptor) else PlainBytes
+    return kind(descriptor, offset)

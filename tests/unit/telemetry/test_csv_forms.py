@@ -2,8 +2,8 @@
 
 import pytest
 
-from nexus.streamer.sources.csv_forms import UnknownCsvForm, detect_form, header_cells
-from support.csv_making import LONG_HEADER
+from nexus.telemetry.csv.forms import UnknownCsvForm, detect_form, header_cells
+from support.csv_text import LONG_HEADER
 
 LONG = LONG_HEADER.encode()
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nexus.streamer.errors import StreamerError
+from nexus.telemetry.errors import TelemetryError
 
 KNOWN_FORMS: Final = (
     "long (timestamp, metric_name, value and an identity) and "
@@ -47,7 +47,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 BLANKS: Final = ("", "N/A", "[N/A]", "[Not Supported]", "NULL", "null", "None", "nan", "NaN", "-")
 
 
-class UnknownCsvForm(StreamerError):
+class UnknownCsvForm(TelemetryError):
     """Raised when a file is no CSV of telemetry in any form that is known."""
 
     exit_code = 2

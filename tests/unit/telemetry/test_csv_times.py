@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from nexus.streamer.sources.csv_times import (
+from nexus.telemetry.csv.times import (
     IN_THE_FUTURE,
     NOT_A_TIME,
     TOO_OLD,

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from nexus.streamer.sources import csv_labels
-from nexus.streamer.sources.csv_labels import (
+from nexus.telemetry.csv import labels as csv_labels
+from nexus.telemetry.csv.labels import (
     Columns,
     LabelMemo,
     LabelsOfSeries,

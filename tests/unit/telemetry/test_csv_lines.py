@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from nexus.streamer.sources.csv_lines import RowIndex, first_row, last_row_end, likely_row_ends
+from nexus.telemetry.csv.lines import RowIndex, first_row, last_row_end, likely_row_ends
 
 messy = st.lists(st.sampled_from([b"a", b",", b'"', b'""', b"\n", b"\r\n", b'",', b',"'])).map(
     b"".join

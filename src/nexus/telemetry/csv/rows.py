@@ -1,6 +1,6 @@
 """Rows of a CSV in, readings and refused rows out; every good row of a block comes through.
 
-A row is refused for one of the reasons below and given with its file, line and bytes. A file
+A row is refused for one of the reasons below and given with its line and its bytes. A file
 without uuid has the identity host/index: the uuid of GPU 3 on node-7 is "node-7/3". In the wide
 form a cell that is no number is refused alone (an empty one is "not collected": no reading), and
 the row's other cells are readings.
@@ -14,20 +14,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.streamer.sources import csv_parse
-from nexus.streamer.sources.csv_forms import Form
-from nexus.streamer.sources.csv_labels import (
+from nexus.telemetry.csv.forms import Form
+from nexus.telemetry.csv.labels import (
     Columns,
     LabelMemo,
     LabelsOfSeries,
     add_labels,
     fill_from_labels,
 )
-from nexus.streamer.sources.csv_lines import RowIndex, count_lines
-from nexus.streamer.sources.csv_parse import ParsedBlock, one_array
-from nexus.streamer.sources.csv_times import parse_times
-from nexus.streamer.sources.csv_wide import melt
-from nexus.streamer.sources.port import Rejected
+from nexus.telemetry.csv.lines import RowIndex, count_lines
+from nexus.telemetry.csv.parse import MARKER_BYTES, BlockParser, ParsedBlock, one_array
+from nexus.telemetry.csv.times import parse_times
+from nexus.telemetry.csv.wide import melt
 from nexus.telemetry.labels import ParsedLabels
 from nexus.telemetry.reading import encoded, source_table
 
@@ -41,7 +39,7 @@ UNCLOSED_QUOTE: Final = "a quote is not closed"
 
 RAW_BYTES_MAX: Final = 65_536  # of a refused row: a broken file may have no line end at all
 
-ROOM_BYTES: Final = csv_parse.MARKER_BYTES + 1
+ROOM_BYTES: Final = MARKER_BYTES + 1
 
 _NEWLINE: Final = 10
 _EMPTY: Final = pa.scalar("", pa.string())
@@ -63,12 +61,22 @@ class Taken:
     packed_size: int = 0  # of a gzip that ends with them
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that is no reading, as it was."""
+
+    reason: str
+    line: int  # where it begins
+    offset: int  # in the bytes that it was parsed with
+    raw: bytes
+
+
 @dataclass(slots=True)
 class Rows:
     """What some bytes held: readings, refused rows, and how many lines they were."""
 
     table: pa.Table
-    rejected: list[Rejected]
+    refused: list[Refused]
     lines: int
 
 
@@ -76,14 +84,13 @@ class Rows:
 class RowParser:
     """Parses the rows of one file in two steps, which may run side by side for different blocks."""
 
-    name: str
     form: Form
     clock: Callable[[], float] = time.time
     _memo: LabelMemo = field(default_factory=LabelMemo)
     _series: LabelsOfSeries = field(default_factory=LabelsOfSeries)
 
     def __post_init__(self) -> None:
-        self._parser = csv_parse.BlockParser(self.form)
+        self._parser = BlockParser(self.form)
 
     def take(self, data: bytearray, size: int, *, final: bool, full: bool) -> Taken | None:
         """Parse the whole rows in the first bytes of the data; None when there is no whole row.
@@ -105,16 +112,15 @@ class RowParser:
         lines = count_lines(taken.data, taken.size)
         if taken.block is not None:
             table, reasons = self._readings(taken.block)
-            rejected = self._rejected(taken.block, reasons, first_line)
+            refused = _refused(taken.block, reasons, first_line)
         else:
-            table, rejected = empty_table(), []
+            table, refused = empty_table(), []
             raw = bytes(taken.data[: min(taken.size, RAW_BYTES_MAX)]).rstrip(b"\r\n")
             if taken.size:
-                rejected = [Rejected(UNCLOSED_QUOTE, f"{self.name}:{first_line}", raw)]
+                refused = [Refused(UNCLOSED_QUOTE, first_line, 0, raw)]
         if taken.trouble:
-            where = f"{self.name}:{first_line + lines}"
-            rejected.append(Rejected(taken.trouble, where, b""))
-        return Rows(table, rejected, lines)
+            refused.append(Refused(taken.trouble, first_line + lines, taken.size, b""))
+        return Rows(table, refused, lines)
 
     def _readings(self, block: ParsedBlock) -> tuple[pa.Table, dict[int, str]]:
         columns, labels_error = self._columns(block)
@@ -175,23 +181,23 @@ class RowParser:
             return self._memo.parse(encoded(texts))
         return self._series.parse(one_array(texts), said)
 
-    def _rejected(
-        self, block: ParsedBlock, reasons: dict[int, str], first_line: int
-    ) -> list[Rejected]:
-        """The refused rows in their order; `reasons` is by the row's place among the parsed."""
-        by_row = {block.physical(row): reason for row, reason in reasons.items()}
-        by_row.update(dict.fromkeys(block.misshapen, WRONG_COLUMNS))
-        by_row.update(dict.fromkeys(block.unreadable, NOT_TEXT))
-        if not by_row:
-            return []
-        index = RowIndex(bytes(memoryview(block.data)[: block.size]), block.rows, first_line)
-        refused = []
-        for row in sorted(by_row):
-            raw = index.raw(row)
-            if raw.strip(b" \t\r\n"):  # an empty line is nothing at all
-                where = f"{self.name}:{index.line(row)}"
-                refused.append(Rejected(by_row[row], where, raw[:RAW_BYTES_MAX]))
-        return refused
+
+def _refused(block: ParsedBlock, reasons: dict[int, str], first_line: int) -> list[Refused]:
+    """The refused rows in their order; `reasons` is by the row's place among the parsed."""
+    by_row = {block.physical(row): reason for row, reason in reasons.items()}
+    by_row.update(dict.fromkeys(block.misshapen, WRONG_COLUMNS))
+    by_row.update(dict.fromkeys(block.unreadable, NOT_TEXT))
+    if not by_row:
+        return []
+    index = RowIndex(bytes(memoryview(block.data)[: block.size]), block.rows, first_line)
+    refused = []
+    for row in sorted(by_row):
+        raw = index.raw(row)
+        if raw.strip(b" \t\r\n"):  # an empty line is nothing at all
+            start, _ = index.span(row)
+            line = index.line(row)
+            refused.append(Refused(by_row[row], line, start, raw[:RAW_BYTES_MAX]))
+    return refused
 
 
 class _Reasons:
