@@ -45,13 +45,13 @@ def identity_hash(table: pa.Table | pa.RecordBatch) -> pa.FixedSizeBinaryArray:
 
 def _series(table: pa.Table) -> tuple[pa.Array, pa.Array]:
     series = combine([table.column(name) for name in SERIES_COLUMNS])
-    digests = b"".join(_digest(row) for row in series.rows())
+    digests = b"".join(series_digest(row) for row in series.rows())
     numbers = pa.Array.from_buffers(pa.uint64(), 2 * len(series), [None, pa.py_buffer(digests)])
     doubled = pc.shift_left(series.codes.cast(pa.int64()), whole(1))
     return numbers.take(doubled), numbers.take(pc.add(doubled, whole(1)))
 
 
-def _digest(parts: tuple[str, ...]) -> bytes:
+def series_digest(parts: tuple[str, ...]) -> bytes:
     """The hash of a series; lengths keep ("a", "bc") apart from ("ab", "c")."""
     texts = [part.encode() for part in parts]
     framed = b"".join(len(text).to_bytes(4, "little") + text for text in texts)

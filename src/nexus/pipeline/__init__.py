@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: from the queue to open tables, each reading exactly once."""

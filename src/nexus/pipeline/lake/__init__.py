@@ -1,0 +1,1 @@
+"""The tables as Delta Lake, committed by delta-rs: files, commits, the lock and the upkeep."""

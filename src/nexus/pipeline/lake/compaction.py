@@ -1,0 +1,55 @@
+"""Merges files of a table into larger ones; readers and appends go on meanwhile.
+
+The old files stay on the disk until the vacuum's time has passed, so that a reader who began
+before the commit can end. The commit carries the fence: two merges of the same files cannot both
+succeed, which in Delta itself would double rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from nexus.pipeline.lake.datafile import DataFile
+from nexus.pipeline.lake.errors import FilesMoved, StoreError
+from nexus.pipeline.lake.fence import Fence
+from nexus.pipeline.lake.files import NewFile, TableFiles
+from nexus.pipeline.lake.merge import merged
+from nexus.pipeline.lake.plan import Merge
+from nexus.pipeline.lake.table import LakeTable
+
+# Of many small files all rows are sorted at once, of larger ones little is read at a time.
+AT_ONCE_ROWS: Final = 500_000
+STREAMED_ROWS: Final = 16_384
+
+
+def compact(table: LakeTable, merge: Merge, fence: Fence) -> NewFile | None:
+    """Put one file in the place of several; None if they were replaced in the meantime."""
+    file = write_merged(table.files_of, merge)
+    try:
+        table.commit([file], merge.files, {}, fence, changes_data=False, once=False)
+    except FilesMoved:
+        table.files_of.remove([file.path])
+        return None
+    return file
+
+
+def write_merged(files: TableFiles, merge: Merge) -> NewFile:
+    """Write the rows of some files as one file, which no commit names yet."""
+    batch_rows = AT_ONCE_ROWS if merge.rows <= AT_ONCE_ROWS else STREAMED_ROWS
+    inputs = [files.read_in_order(file.path, batch_rows) for file in merge.files]
+    with files.writer(merge.files[0].partition) as writer:
+        for rows in merged(files.spec, inputs):
+            writer.write(rows)
+        if writer.rows != merge.rows:
+            raise StoreError(
+                f"table {files.spec.name}: {merge.rows} rows to merge, but {writer.rows} were"
+                " read; nothing was changed"
+            )
+    assert writer.file is not None
+    # When its newest row came: what retention and later merges go by.
+    return replace(writer.file, modified_ms=_newest(merge.files))
+
+
+def _newest(files: tuple[DataFile, ...]) -> int:
+    return max(file.modified_ms for file in files)

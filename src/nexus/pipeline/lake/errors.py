@@ -1,0 +1,27 @@
+"""What can go wrong with tables in Delta Lake, in words that say what to do."""
+
+from nexus.pipeline.errors import PipelineError
+
+
+class StoreError(PipelineError):
+    """Raised when a store's address is wrong or the store does not answer."""
+
+
+class Fenced(StoreError):
+    """Raised when another writer has taken the store over: this one must write no more."""
+
+
+class StoreBusy(StoreError):
+    """Raised when another collector writes to the store and this one may not wait."""
+
+
+class Replayed(StoreError):
+    """Raised when a numbered piece of work is in the table already; nothing was changed."""
+
+
+class FilesMoved(StoreError):
+    """Raised when files that a commit replaces are no longer in the table: plan it again."""
+
+
+class HistoryGone(StoreError):
+    """Raised when the log no longer holds the versions asked for: start from a snapshot."""

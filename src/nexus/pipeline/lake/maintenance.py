@@ -1,0 +1,212 @@
+"""The upkeep of a store, inside its lock: a bounded piece of work each time it is called.
+
+Old days go, small files are merged, the log is cleaned as far as its followers have read it, and
+files that nobody can be reading any more are removed. Readers are not disturbed by any of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from nexus.pipeline.lake.compaction import compact
+from nexus.pipeline.lake.errors import Fenced, HistoryGone, StoreError
+from nexus.pipeline.lake.fence import Fence
+from nexus.pipeline.lake.history import commit_name
+from nexus.pipeline.lake.plan import USUAL_SIZES, Sizes, expired, merges
+from nexus.pipeline.lake.table import LOG_KEPT, LakeTable
+from nexus.pipeline.lake.url import StoreUrl
+from nexus.telemetry.tables import TABLES, TableSpec
+
+_log: Final = logging.getLogger(__name__)
+
+RETENTION: Final[Mapping[str, timedelta]] = MappingProxyType(
+    {
+        "readings": timedelta(days=30),
+        "quarantine": timedelta(days=30),
+        "rollup_1m": timedelta(days=90),
+        "rollup_1h": timedelta(days=730),
+    }
+)
+# Who follows the log of `readings`: each keeps the version it has read to in its own commits.
+SOURCE: Final = "readings"
+FOLLOWERS: Final = ("rollup_1m", "rollup_1h", "latest", "gpus")
+FOLLOWED_APP: Final = "readings"
+PENDING_VERSIONS: Final = 5_000  # behind that far, a follower is let catch up first
+LOG_HELD: Final = timedelta(days=7)  # and no longer than that: it then starts from a snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may do, and how long things are kept."""
+
+    merge_rows: int = 8_000_000  # written again in one run, of all tables
+    days: int = 16  # removed in one run, of each table
+    sizes: Sizes = USUAL_SIZES
+    retention: Mapping[str, timedelta] = field(default_factory=lambda: RETENTION)
+    # None: as the table says (VACUUM_KEPT). Shorter is for tests: it must be longer than the
+    # longest batch, whose files nobody names before its commit, and the longest query.
+    vacuum_hours: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What was done to one table."""
+
+    table: str
+    files: int  # that it has now
+    merged: int = 0  # files that are one of the next now
+    into: int = 0
+    rows: int = 0  # that were written again
+    days: int = 0  # that went by retention
+    vacuumed: int = 0
+    log_held: bool = False  # not cleaned: a follower still needs it
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did, by table."""
+
+    tables: tuple[TableReport, ...]
+    complete: bool  # False: stopped, or more is left than one run may do
+
+
+def maintain(
+    store: StoreUrl,
+    fence: Fence,
+    now: datetime | None = None,
+    limits: Limits | None = None,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Report:
+    """One run over all tables that are there. Fenced if the store is another's by now.
+
+    A table that fails is reported, and the others have their turn.
+    """
+    upkeep = _Upkeep(store, fence, now or datetime.now(UTC), limits or Limits(), stopped)
+    reports = [report for spec in TABLES.values() if (report := upkeep.table(spec)) is not None]
+    return Report(tuple(reports), complete=upkeep.rows_left > 0 and not stopped())
+
+
+def followed_upto(store: StoreUrl) -> int | None:
+    """The version of `readings` that every follower has read to; None if there is none."""
+    read = [_followed(store, TABLES[name]) for name in FOLLOWERS]
+    return min((version for version in read if version is not None), default=None)
+
+
+class _Upkeep:
+    """One run, with what is left of its limits."""
+
+    def __init__(
+        self,
+        store: StoreUrl,
+        fence: Fence,
+        now: datetime,
+        limits: Limits,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.store, self.fence, self.now, self.limits = store, fence, now, limits
+        self.stopped = stopped
+        self.rows_left = limits.merge_rows
+
+    def table(self, spec: TableSpec) -> TableReport | None:
+        """Look after one table; None if it is not there."""
+        if self.stopped():
+            return None
+        try:
+            table = LakeTable.find(self.store, spec)
+            return None if table is None else self._done(table)
+        except Fenced:
+            raise
+        except (StoreError, DeltaError, OSError) as error:
+            _log.warning("upkeep of table %s failed: %s", spec.name, error)
+            return TableReport(spec.name, files=0, problem=str(error))
+
+    def _done(self, table: LakeTable) -> TableReport:
+        read = followed_upto(self.store) if table.spec.name == SOURCE else None
+        pending = self._pending(table, read)
+        days = merged = into = rows = 0
+        if pending is not None:
+            days = self._expire(table, pending)
+            merged, into, rows = self._merge(table, pending)
+        held = not self._clean_log(table, read)
+        vacuumed = self._vacuum(table)
+        table.refresh()
+        return TableReport(
+            table.spec.name, len(table.files()), merged, into, rows, days, vacuumed, held
+        )
+
+    def _pending(self, table: LakeTable, read: int | None) -> frozenset[str] | None:
+        """Files that a follower has yet to read, which must stay; None if too many to list."""
+        if read is None:
+            return frozenset()
+        if table.version - read > PENDING_VERSIONS:
+            return None
+        try:
+            return frozenset(file.path for file in table.added_between(read, table.version))
+        except HistoryGone:
+            return frozenset()  # that follower starts anew from a snapshot
+
+    def _expire(self, table: LakeTable, pending: frozenset[str]) -> int:
+        keep = self.limits.retention.get(table.spec.name)
+        if keep is None or not table.spec.partitions:
+            return 0
+        gone = expired(table.files(), self.now, keep, self.limits.days)
+        gone = [file for file in gone if file.path not in pending]
+        if gone:
+            table.commit((), gone, {}, self.fence, once=False)
+        return len({tuple(file.partition.values()) for file in gone})
+
+    def _merge(self, table: LakeTable, pending: frozenset[str]) -> tuple[int, int, int]:
+        if not table.spec.partitions or self.rows_left <= 0:
+            return 0, 0, 0
+        merged = into = rows = 0
+        files = [file for file in table.files() if file.path not in pending]
+        for merge in merges(files, self.now, self.rows_left, self.limits.sizes):
+            if self.stopped():
+                break
+            self.rows_left -= merge.rows
+            if compact(table, merge, self.fence) is not None:
+                merged, into, rows = merged + len(merge.files), into + 1, rows + merge.rows
+        return merged, into, rows
+
+    def _clean_log(self, table: LakeTable, read: int | None) -> bool:
+        """Remove what is old of the log; False if a follower still needs some of that."""
+        needed = _written(table, read + 1) if read is not None else None
+        if needed is not None and self.now - LOG_HELD < needed < self.now - LOG_KEPT:
+            return False
+        table.delta.cleanup_metadata()
+        return True
+
+    def _vacuum(self, table: LakeTable) -> int:
+        if self.stopped():
+            return 0
+        # A handle of its own, and no turn: listing may take long, and commits go on meanwhile.
+        uri = self.store.table_uri(table.spec.name)
+        removed = DeltaTable(uri, storage_options=self.store.storage_options).vacuum(
+            retention_hours=self.limits.vacuum_hours,
+            dry_run=False,
+            enforce_retention_duration=False,
+            full=True,  # also files that no commit ever named: of batches that were cut short
+        )
+        return len(removed)
+
+
+def _followed(store: StoreUrl, spec: TableSpec) -> int | None:
+    table = LakeTable.find(store, spec)
+    return None if table is None else table.transaction_version(FOLLOWED_APP)
+
+
+def _written(table: LakeTable, version: int) -> datetime | None:
+    """When a commit was written; None if it is not in the log."""
+    info = table.files_of.filesystem().get_file_info(commit_name(version))
+    written: datetime | None = info.mtime
+    return written

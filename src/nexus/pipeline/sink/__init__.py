@@ -1,0 +1,1 @@
+"""Where checked readings are stored: the port, and its implementations."""

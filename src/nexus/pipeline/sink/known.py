@@ -1,0 +1,85 @@
+"""What the table of readings holds already: how far each series goes, and which readings are there.
+
+Neither costs more as the table grows: how far series go is in `latest` and in the few files that
+came after it, and a reading is looked for only in files whose times span its own.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from nexus.pipeline.frontier import FRONTIER_SCHEMA, Frontier, ends_of
+from nexus.pipeline.lake.datafile import DataFile, file_of_add
+from nexus.pipeline.lake.errors import HistoryGone
+from nexus.pipeline.lake.files import NewFile
+from nexus.pipeline.lake.table import LakeTable
+from nexus.pipeline.lake.url import StoreUrl
+from nexus.pipeline.validate import CHECKED
+from nexus.telemetry.identity import IDENTITY_COLUMNS, series_hash
+from nexus.telemetry.tables import TABLES
+
+LATEST_APP: Final = "readings"  # whose number in `latest` is the version that it stands for
+_KEY: Final = ["series_a", "series_b", "timestamp"]
+
+
+def load_frontier(store: StoreUrl, readings: LakeTable) -> Frontier:
+    """How far every series is stored, from `latest` and what was added since."""
+    latest = LakeTable.open(store, TABLES["latest"])
+    version = latest.transaction_version(LATEST_APP)
+    if version is None:
+        return Frontier().advanced(_ends(readings, readings.files()))
+    try:
+        added = readings.added_between(version, readings.version)
+    except HistoryGone:
+        return Frontier().advanced(_ends(readings, readings.files()))
+    return Frontier().advanced([*_ends(latest, latest.files()), *_ends(readings, added)])
+
+
+def not_stored(
+    spark: SparkSession, store: StoreUrl, readings: LakeTable, late: Sequence[NewFile]
+) -> DataFrame:
+    """Of the readings in these files, those that the table does not hold, in the checked form."""
+    rows = _rows(spark, store, [file.path for file in late])
+    stored = _rows(spark, store, sorted(_candidates(readings, late))).select(*_KEY)
+    new = rows.join(stored, _KEY, "left_anti")
+    return new.withColumn("reason", F.lit(None).cast("string")).select(*CHECKED)
+
+
+def _candidates(readings: LakeTable, late: Sequence[NewFile]) -> set[str]:
+    """The files that can hold what these files hold."""
+    spans = (_span(file) for file in late)
+    return {found.path for span in spans for found in readings.files(span.low, span.high)}
+
+
+def _span(file: NewFile) -> DataFile:
+    action: dict[str, Any] = {
+        "path": file.path,
+        "size": file.size,
+        "stats": file.stats,
+        "modificationTime": file.modified_ms,
+    }
+    return file_of_add(action, TABLES["readings"])
+
+
+def _rows(spark: SparkSession, store: StoreUrl, paths: Iterable[str]) -> DataFrame:
+    source = spark.read.format("nexus-table").option("store", str(store))
+    options = {"table": "readings", "files": json.dumps(list(paths)), "form": "narrow"}
+    return source.options(**options).load()
+
+
+def _ends(table: LakeTable, files: Sequence[DataFile]) -> Iterator[pa.Table]:
+    paths = [file.path for file in files]
+    for batch in table.files_of.read(paths, IDENTITY_COLUMNS, encoded=True):
+        yield ends_of(_numbered(batch))
+
+
+def _numbered(batch: pa.RecordBatch) -> pa.Table:
+    """Readings with their series' number, as `narrow` gives it."""
+    hashes = series_hash(batch)
+    halves = pa.Array.from_buffers(pa.int64(), 2 * len(hashes), [None, hashes.buffers()[1]])
+    first = halves.take(pa.arange(0, 2 * len(hashes), 2)) if len(hashes) else halves
+    return pa.table([first, batch.column("timestamp")], schema=FRONTIER_SCHEMA)
