@@ -1,7 +1,8 @@
 """How far each series is stored: what is newer is new, and need not be looked up.
 
 Series are known by one half of their hash. Two that share it share the later time, and then a
-new reading is looked up in vain; none is ever taken for new that is not.
+new reading is looked up in vain; none is ever taken for new that is not. No series is forgotten:
+an archive of years ago may come again tomorrow. One takes sixteen bytes.
 """
 
 from collections.abc import Iterable
@@ -31,10 +32,6 @@ class Frontier:
         """The frontier with batches of readings behind it (any tables with its columns)."""
         parts = [end.select(FRONTIER_SCHEMA.names) for end in ends]
         return Frontier(_last(pa.concat_tables([self.table, *parts])))
-
-    def without_older(self, moment: pa.TimestampScalar) -> "Frontier":
-        """Less the series that ended before a moment, when their readings are gone too."""
-        return Frontier(self.table.filter(pc.greater_equal(self.table["timestamp"], moment)))
 
     def is_late(self, series: pa.ChunkedArray, timestamp: pa.ChunkedArray) -> pa.ChunkedArray:
         """Which readings are not newer than the last stored one of their series."""

@@ -14,7 +14,7 @@ from nexus.pipeline.narrow import READING
 COPY: Final = 3  # the kind of a reading whose copy stands before it
 
 # A refused reading is no copy of a good one, and no reason to drop it.
-_IDENTITY: Final = ("gpu_key", "timestamp", "series_a", "series_b", "is_refused")
+_IDENTITY: Final = ("gpu_key", "lane", "timestamp", "series_a", "series_b", "is_refused")
 # Of two copies the first is kept: by when it was taken, then by where it stands in the queue.
 _FIRST: Final = ("ingested", "partition", "offset", "row")
 # Every column costs time on its way to the tasks that write, so only these go there.
@@ -26,7 +26,7 @@ def in_order(checked: DataFrame, tasks: int) -> DataFrame:
     """Rows sorted by GPU and time, contexts before their readings, copies marked."""
     return (
         checked.withColumn("is_refused", F.col("reason").isNotNull())
-        .repartition(tasks, "gpu_key")
+        .repartition(tasks, "lane")
         .withColumn("is_copy", F.row_number().over(_neighbours()) > 1)
         .select(_kind().alias("kind"), *_NUMBERS, "text", _refusal().alias("refusal"))
     )

@@ -1,11 +1,12 @@
 """The narrow form loses nothing, and tells each context once."""
 
+from itertools import combinations
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.readings import any_reading, examples, readings
 
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.narrow import (
@@ -15,12 +16,14 @@ from nexus.pipeline.narrow import (
     UNREADABLE,
     Narrower,
     Widener,
+    series_numbers,
     unreadable,
 )
 from nexus.telemetry.checks import NO_IDENTITY, NO_METRIC
-from nexus.telemetry.identity import series_hash
+from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.normalise import normalise
 from nexus.telemetry.reading import plain
+from support.readings import any_reading, examples, readings
 
 
 def narrowed(narrower: Narrower, table: pa.Table) -> list[pa.RecordBatch]:
@@ -45,16 +48,20 @@ def test_what_is_narrowed_and_widened_is_what_it_was(rows: list[dict[str, object
 
 
 @examples(60)
-@given(st.lists(any_reading(), min_size=1, max_size=8))
-def test_both_halves_are_the_hash_of_the_series(rows: list[dict[str, object]]) -> None:
-    canonical = normalise(readings(*rows))
+@given(st.lists(any_reading(), min_size=2, max_size=8))
+def test_series_have_one_number_exactly_if_they_are_one(rows: list[dict[str, object]]) -> None:
+    canonical = normalise(readings(*rows, *rows))
     found = of_kind(narrowed(Narrower(), canonical), READING)
-    halves = zip(found["series_a"].to_pylist(), found["series_b"].to_pylist(), strict=True)
-    made = [
-        a.to_bytes(8, "little", signed=True) + b.to_bytes(8, "little", signed=True)
-        for a, b in halves
-    ]
-    assert made == series_hash(canonical).to_pylist()
+    numbers = list(zip(found["series_a"].to_pylist(), found["series_b"].to_pylist(), strict=True))
+    series = list(zip(*(canonical[name].to_pylist() for name in SERIES_COLUMNS), strict=True))
+    for one, other in combinations(range(len(series)), 2):
+        assert (numbers[one] == numbers[other]) == (series[one] == series[other])
+
+
+def test_the_numbers_of_series_do_not_change_between_versions() -> None:
+    row = {"uuid": "GPU-1", "namespace": "team", "pod": "p-0", "container": "c"}
+    a, b = series_numbers(normalise(readings(row)))
+    assert (a.tolist(), b.tolist()) == ([1_923_099_459_898_550_560], [-7_718_553_693_603_405_100])
 
 
 def test_a_context_is_told_once_and_before_its_readings() -> None:
@@ -62,7 +69,8 @@ def test_a_context_is_told_once_and_before_its_readings() -> None:
     table = normalise(readings({"uuid": "GPU-1"}, {"uuid": "GPU-2"}, {"uuid": "GPU-1"}))
     first, second = narrowed(narrower, table), narrowed(narrower, table)
     assert [batch.column("kind")[0].as_py() for batch in first] == [CONTEXT, READING]
-    assert of_kind(first, CONTEXT).num_rows == 2
+    told = of_kind(first, CONTEXT)["text"].to_pylist()
+    assert sum(pa.ipc.open_stream(blob).read_all().num_rows for blob in told) == 2
     assert of_kind(second, CONTEXT).num_rows == 0
 
 
@@ -103,16 +111,24 @@ def test_a_message_that_gave_nothing_is_kept_as_it_came() -> None:
 
 def test_a_reading_without_its_context_is_an_error_not_a_guess() -> None:
     rows = of_kind(narrowed(Narrower(), normalise(readings({"uuid": "GPU-1"}))), READING)
-    with pytest.raises(PipelineError, match="never came"):
+    with pytest.raises(PipelineError, match="ever told"):
         Widener().readings(rows)
+    other = of_kind(narrowed(Narrower(), normalise(readings({"uuid": "GPU-2"}))), CONTEXT)
+    widener = Widener()
+    widener.learn(other)
+    with pytest.raises(PipelineError, match="never told"):
+        widener.readings(rows)
 
 
-def test_two_contexts_with_one_hash_are_an_error_not_a_mixture() -> None:
+def test_two_contexts_with_one_number_are_an_error_not_a_mixture() -> None:
     contexts = of_kind(narrowed(Narrower(), normalise(readings({"uuid": "GPU-1"}))), CONTEXT)
-    other = contexts.set_column(
-        contexts.schema.get_field_index("text"), "text", pa.array([b"{}"], pa.binary())
-    )
+    told = pa.ipc.open_stream(contexts["text"][0].as_py()).read_all()
+    forged = told.set_column(1, "check", pa.array([7], pa.int64()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, forged.schema) as writer:
+        writer.write_table(forged)
+    blob = pa.array([bytes(sink.getvalue())], pa.binary())
     widener = Widener()
     widener.learn(contexts)
     with pytest.raises(PipelineError, match="told apart"):
-        widener.learn(other)
+        widener.learn(pa.table({"text": blob}))

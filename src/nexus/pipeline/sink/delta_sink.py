@@ -6,6 +6,7 @@ committed before `readings`, whose commit ends a batch: a crash between repeats 
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from nexus.pipeline.frontier import Frontier
@@ -39,13 +40,21 @@ class DeltaSink:
         self._fence = fence
         self._readings = LakeTable.open(store, TABLES[READINGS])
         self._quarantine = LakeTable.open(store, TABLES[QUARANTINE])
-        self._frontier = load_frontier(store, self._readings)
+        self._frontier: Frontier | None = None
 
     def store(self, batch: Batch) -> Stored:
         """Store a batch once, however often it is given."""
         if _has(self._readings, batch):
             return Stored(replayed=True)
-        written = self._written(batch.rows, batch.origin, self._frontier)
+        if self._frontier is None:
+            self._frontier = load_frontier(self._store, self._readings)
+        frontier, self._frontier = self._frontier, None  # unknown until all is well
+        stored, ends = self._store_new(batch, frontier)
+        self._frontier = frontier.advanced(ends)
+        return stored
+
+    def _store_new(self, batch: Batch, frontier: Frontier) -> tuple[Stored, list[pa.Table]]:
+        written = self._written(batch.rows, batch.origin, frontier)
         late = _files(written, LATE)
         found = self._not_stored(late, batch.origin) if late else []
         refused = _files(written, QUARANTINE)
@@ -54,14 +63,14 @@ class DeltaSink:
             self._quarantine.append(refused, batch.app, batch.number, self._fence)
         version = self._readings.append(new, batch.app, batch.number, self._fence)
         TableFiles(self._store, TABLES[READINGS]).remove([file.path for file in late])
-        self._advance(written)
-        return Stored(
+        stored = Stored(
             readings=_rows(new),
             duplicates=_copies(written) + _rows(late) - _rows(_files(found, READINGS)),
             late=_rows(late),
             quarantined=_rows(refused),
             version=version,
         )
+        return stored, [Frontier.from_bytes(w.ends).table for w in written if w.ends]
 
     def _written(self, rows: DataFrame, origin: str, frontier: Frontier) -> list[Written]:
         """One Spark job: order the rows, write the files, and learn what was written."""
@@ -71,16 +80,12 @@ class DeltaSink:
             ordered = in_order(rows, self._spark.sparkContext.defaultParallelism)
             return [written_of(row) for row in ordered.mapInArrow(write, WRITTEN_DDL).collect()]
         finally:
-            sent.unpersist()
+            sent.destroy()
 
     def _not_stored(self, late: Sequence[NewFile], origin: str) -> list[Written]:
         """Write anew, of the readings that may be stored already, those that are not."""
         rows = not_stored(self._spark, self._store, self._readings, late)
         return self._written(rows, origin, Frontier())
-
-    def _advance(self, written: Sequence[Written]) -> None:
-        ends = [Frontier.from_bytes(w.ends) for w in written if w.ends]
-        self._frontier = self._frontier.advanced(end.table for end in ends)
 
 
 def _has(table: LakeTable, batch: Batch) -> bool:

@@ -18,8 +18,9 @@ from nexus.pipeline.lake.errors import HistoryGone
 from nexus.pipeline.lake.files import NewFile
 from nexus.pipeline.lake.table import LakeTable
 from nexus.pipeline.lake.url import StoreUrl
+from nexus.pipeline.narrow import series_numbers
 from nexus.pipeline.validate import CHECKED
-from nexus.telemetry.identity import IDENTITY_COLUMNS, series_hash
+from nexus.telemetry.identity import IDENTITY_COLUMNS
 from nexus.telemetry.tables import TABLES
 
 LATEST_APP: Final = "readings"  # whose number in `latest` is the version that it stands for
@@ -78,8 +79,7 @@ def _ends(table: LakeTable, files: Sequence[DataFile]) -> Iterator[pa.Table]:
 
 
 def _numbered(batch: pa.RecordBatch) -> pa.Table:
-    """Readings with their series' number, as `narrow` gives it."""
-    hashes = series_hash(batch)
-    halves = pa.Array.from_buffers(pa.int64(), 2 * len(hashes), [None, hashes.buffers()[1]])
-    first = halves.take(pa.arange(0, 2 * len(hashes), 2)) if len(hashes) else halves
-    return pa.table([first, batch.column("timestamp")], schema=FRONTIER_SCHEMA)
+    """Readings with their series' number, as the frontier knows it."""
+    table = pa.Table.from_batches([batch])
+    first, _ = series_numbers(table)
+    return pa.table([pa.array(first), table.column("timestamp")], schema=FRONTIER_SCHEMA)

@@ -50,8 +50,8 @@ def _rows(
 
 def _as_json(rows: pa.Table, widener: Widener) -> pa.Array:
     """`{"timestamp":…,"ingested":…,"source_value":…,` and what the context says."""
-    contexts = widener.texts(rows.column("context"))
-    rest = pc.utf8_slice_codeunits(contexts.dictionary.cast(pa.string()), 1)
+    contexts = widener.objects(rows)
+    rest = pc.utf8_slice_codeunits(contexts.dictionary, 1)
     value = pc.binary_join_element_wise(
         scalar('{"timestamp":"', pa.string()),
         _moment(rows.column("timestamp")),
