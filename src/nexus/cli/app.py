@@ -15,6 +15,7 @@ _COMMANDS: Final = {
     "broker": "nexus.cli.broker",
     "streamer": "nexus.cli.streamer",
     "simulate": "nexus.cli.simulate",
+    "collector": "nexus.cli.collector",
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "config": "nexus.cli.config",

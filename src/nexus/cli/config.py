@@ -1,4 +1,4 @@
-"""`nexus config show`: every setting of broker and streamer, and where its value came from."""
+"""`nexus config show`: every setting of every part, and where its value came from."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,7 @@ from nexus.cli.flags import broker_flags
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.settings import Shown, load_broker_settings
+from nexus.settings.collector import load_collector_settings
 from nexus.settings.streamer import load_streamer_settings
 
 app = typer.Typer(add_completion=False, help="What the settings are and where they come from.")
@@ -30,8 +31,8 @@ def show(
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print every setting as broker and streamer would see it, and whether flag, environment,
-    file or default decided.
+    """Print every setting as broker, streamer and collector would see it, and whether flag,
+    environment, file or default decided.
 
     \b
     Examples:
@@ -42,14 +43,14 @@ def show(
     flags = broker_flags(
         listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_ or ()
     )
-    shown = [*load_broker_settings(config, flags=flags).shown(), *_streamer(config)]
+    shown = [*load_broker_settings(config, flags=flags).shown(), *_others(config)]
     if json:
         print_json({s.name: {"value": s.value, "source": s.source} for s in shown})
     else:
         print_table(("setting", "value", "source"), shown)
 
 
-def _streamer(config: Path | None) -> list[Shown]:
-    """The streamer's own section; it shares the others with the broker."""
-    shown = load_streamer_settings(config).shown()
-    return [line for line in shown if line.name.startswith("streamer.")]
+def _others(config: Path | None) -> list[Shown]:
+    """The sections of streamer and collector; they share the others with the broker."""
+    shown = [*load_streamer_settings(config).shown(), *load_collector_settings(config).shown()]
+    return [line for line in shown if line.name.startswith(("streamer.", "collector."))]

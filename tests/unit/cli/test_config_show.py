@@ -10,7 +10,8 @@ from nexus.cli.entry import run
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("NEXUS_CONFIG", "CLUSTER_ID", "NEXUS_BROKER_ID"):
+    familiar = ("CLUSTER_ID", "WORKERS", "BATCH_SIZE", "POLL_TIMEOUT", "PROCESSING_INTERVAL")
+    for variable in ("NEXUS_CONFIG", "NEXUS_BROKER_ID", "COLLECTOR_ID", *familiar):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -37,3 +38,11 @@ def test_a_pipe_gets_aligned_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].split() == ["SETTING", "VALUE", "SOURCE"]
     column = lines[0].index("SOURCE")
     assert all(line[column:] == "default" for line in lines[1:])
+
+
+def test_every_part_has_its_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["broker.port"]["value"] == "9092"
+    assert shown["streamer.encoding"]["value"] == "arrow"
+    assert shown["collector.trigger"]["value"] == "2s"

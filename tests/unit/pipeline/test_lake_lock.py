@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from nexus.pipeline.lake.errors import Fenced, StoreBusy, StoreError
 from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.lease import LEASE_TABLE, LeaseHold
+from nexus.pipeline.lake.lease import Lease, LeaseHold
 from nexus.pipeline.lake.local_lock import FileHold
 from nexus.pipeline.lake.lock import WriterLock
 from nexus.pipeline.lake.table import LakeTable
@@ -17,6 +18,7 @@ from nexus.pipeline.lake.url import StoreUrl
 from support.lake import READINGS, append, every_second, store_in
 from support.waiting import wait_until
 
+never = Lease(0, "nobody", 0, 0)
 MakeLock = Callable[[str], WriterLock]
 
 
@@ -173,16 +175,30 @@ def test_a_lease_that_ran_out_is_taken_and_its_holder_shut_out(
     new.release()
 
 
-def test_a_lease_is_renewed_while_its_holder_lives(store: StoreUrl) -> None:
-    lock = WriterLock(store, "one", LeaseHold(store, lease_s=0.4))
-    lock.acquire()
-    log = Path(store.uri) / LEASE_TABLE / "_delta_log"
-    wait_until(lambda: len(list(log.glob("*.json"))) >= 6, what="five leases in a row")
-    assert not lock.lost()
-    with pytest.raises(StoreBusy):
-        WriterLock(store, "two", LeaseHold(store)).acquire()
-    lock.release()
-    assert WriterLock(store, "two", LeaseHold(store)).held_by() is None
+def test_a_lease_is_renewed_while_its_holder_lives(store: StoreUrl, clock: Clock) -> None:
+    hold, other = (LeaseHold(store, lease_s=0.1, clock=clock) for _ in range(2))
+    assert hold.take("one") is not None
+    for _ in range(3):
+        clock.now += 0.09  # without a renewal it would have run out after two
+        ends_ms = round((clock.now + 0.1) * 1000)
+        wait_until(lambda: (other._newest() or never).expires_ms >= ends_ms, what="a renewal")  # noqa: B023
+        assert not hold.lost()
+        assert other.take("two") is None
+    hold.give_back()
+    assert other.held_by() is None
+
+
+@pytest.mark.parametrize("looks_again", [True, False])
+def test_a_lease_follows_only_the_one_that_was_seen(store: StoreUrl, looks_again: bool) -> None:
+    first, second = LeaseHold(store), LeaseHold(store)
+    assert second._newest() is None
+    first.take("first")
+    if looks_again:
+        assert second.held_by() == "first"
+    with pytest.raises(CommitFailedError):
+        second._swapped(1, "second", 1)
+    assert not first.lost()
+    first.give_back()
 
 
 def test_of_two_who_want_a_free_lease_one_gets_it(store: StoreUrl, clock: Clock) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nexus.pipeline.lake.compaction import compact, write_merged
@@ -72,7 +72,8 @@ def test_sorted_files_become_one_that_is_sorted(inputs: list[list[Row]], size: i
 
 
 @examples(100)
-@given(st.lists(rows, max_size=5), st.integers(1, 4), st.integers(0, 10))
+@given(st.lists(rows, max_size=5), st.integers(1, 4), st.sampled_from([0, 3, 1000]))
+@example([[("GPU-b", 1, 0.0), ("GPU-a", 1, 1.0)], [("GPU-a", 2, 2.0), ("GPU-a", 3, 3.0)]], 2, 99)
 def test_no_row_is_lost_of_files_in_any_order(
     inputs: list[list[Row]], size: int, waiting: int
 ) -> None:

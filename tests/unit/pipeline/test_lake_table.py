@@ -4,10 +4,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nexus.pipeline.lake import table as lake_table
 from nexus.pipeline.lake.errors import Fenced, FilesMoved, HistoryGone, Replayed, StoreError
@@ -27,6 +30,7 @@ from support.lake import (
     store_in,
     written,
 )
+from support.readings import examples
 
 
 @pytest.fixture
@@ -346,6 +350,48 @@ def test_the_log_has_checkpoints_so_that_opening_reads_few_commits(
     assert fresh.version == 105
     assert fresh.transaction_version("app") == 104
     assert fresh.transaction_version(WRITER_APP) == FENCE.epoch
+
+
+def test_a_refresh_reads_new_commits_only(
+    table: LakeTable, store: StoreUrl, tmp_path: Path
+) -> None:
+    for _ in range(5):
+        append(table, every_second(1))
+    follower = LakeTable.open(store, READINGS)
+    append(follower, every_second(1), app="follower")
+    append(table, every_second(1))
+    log = tmp_path / "readings" / "_delta_log"
+    for version in range(5):  # whoever read them again would fail
+        (log / f"{version:020d}.json").write_bytes(b"broken")
+    assert follower.refresh() == 7
+    assert len(follower.files()) == 7
+    append(follower, every_second(1), app="follower")
+    assert follower.version == 8
+
+
+@examples(15)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(0, 9), st.booleans()),
+        max_size=14,
+    )
+)
+def test_the_numbers_of_apps_are_those_of_the_log(
+    commits: list[tuple[int, str, int, bool]],
+) -> None:
+    """Whoever commits, in whatever order, and however seldom one looks."""
+    with TemporaryDirectory() as folder:
+        store = store_in(Path(folder))
+        handles = [LakeTable.open(store, READINGS) for _ in range(2)]
+        for who, app, number, looks in commits:
+            handles[who].replace((), (), {app: number}, FENCE)
+            if looks:
+                handles[0].refresh()
+                handles[0].transaction_version("a")
+        for handle in handles:
+            handle.refresh()
+            for app in "abc":
+                assert handle.transaction_version(app) == handle.delta.transaction_version(app)
 
 
 def test_a_handle_older_than_the_log_finds_its_way(store: StoreUrl, table: LakeTable) -> None:

@@ -7,6 +7,7 @@ succeed, which in Delta itself would double rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -23,9 +24,15 @@ AT_ONCE_ROWS: Final = 500_000
 STREAMED_ROWS: Final = 16_384
 
 
-def compact(table: LakeTable, merge: Merge, fence: Fence) -> NewFile | None:
+class Stopped(StoreError):
+    """Raised when a merge was given up because the program ends; nothing was changed."""
+
+
+def compact(
+    table: LakeTable, merge: Merge, fence: Fence, stopped: Callable[[], bool] = lambda: False
+) -> NewFile | None:
     """Put one file in the place of several; None if they were replaced in the meantime."""
-    file = write_merged(table.files_of, merge)
+    file = write_merged(table.files_of, merge, stopped)
     try:
         table.commit([file], merge.files, {}, fence, changes_data=False, once=False)
     except FilesMoved:
@@ -34,12 +41,16 @@ def compact(table: LakeTable, merge: Merge, fence: Fence) -> NewFile | None:
     return file
 
 
-def write_merged(files: TableFiles, merge: Merge) -> NewFile:
+def write_merged(
+    files: TableFiles, merge: Merge, stopped: Callable[[], bool] = lambda: False
+) -> NewFile:
     """Write the rows of some files as one file, which no commit names yet."""
     batch_rows = AT_ONCE_ROWS if merge.rows <= AT_ONCE_ROWS else STREAMED_ROWS
     inputs = [files.read_in_order(file.path, batch_rows) for file in merge.files]
     with files.writer(merge.files[0].partition) as writer:
         for rows in merged(files.spec, inputs):
+            if stopped():
+                raise Stopped(f"table {files.spec.name}: a merge was given up")
             writer.write(rows)
         if writer.rows != merge.rows:
             raise StoreError(

@@ -80,7 +80,8 @@ class FileWriter:
     def abandon(self) -> None:
         """Let go of a file that will not be finished."""
         for part in (self._parquet, self._sink):
-            with suppress(OSError, pa.ArrowException):
+            # A Parquet writer that failed once cannot give the footer it is asked for.
+            with suppress(OSError, pa.ArrowException, RuntimeError):
                 if part is not None:
                     part.close()
 
@@ -220,8 +221,8 @@ class TableFiles:
         """The size of a file that is safe on its disk, with its name."""
         if self.store.is_local:
             place = Path(self.store.table_uri(self.spec.name)) / path
-            sync(place)
-            sync(place.parent)
+            for name in (place, *place.parents[: path.count("/") + 1]):  # a day may be new
+                sync(name)
             return place.stat().st_size
         return int(filesystem.get_file_info(path).size)
 

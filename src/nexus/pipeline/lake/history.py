@@ -56,7 +56,8 @@ def commits(
                 f" added after version {after} is not known; start from the whole table"
             ) from error
 
-    if upto <= after:
+    if upto <= after + 1:
+        yield from (actions(version) for version in range(after + 1, upto + 1))
         return
     with ThreadPoolExecutor(min(READERS, upto - after)) as pool:
         yield from pool.map(actions, range(after + 1, upto + 1))

@@ -29,7 +29,7 @@ RENEWALS: Final = 4  # tries in the life of one lease
 _APP: Final = "nexus-lease"
 _SCHEMA: Final = pa.schema([pa.field("owner", pa.string())])
 _PROPERTIES: Final = {
-    "delta.checkpointInterval": "50",
+    "delta.checkpointInterval": "10",
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.enableExpiredLogCleanup": "true",
 }
@@ -41,7 +41,7 @@ class Lease:
 
     epoch: int
     owner: str
-    expires_s: float
+    expires_ms: int
     number: int  # of the commit among all leases
 
 
@@ -68,7 +68,7 @@ class LeaseHold:
         """The next turn, or None while another's lease runs or another was quicker."""
         try:
             seen = self._newest()
-            if seen is not None and seen.expires_s > self._clock():
+            if seen is not None and seen.expires_ms > self._now_ms():
                 return None
             epoch = (seen.epoch if seen else last_epoch(self._store)) + 1
             mine = self._swapped(epoch, owner, (seen.number if seen else 0) + 1)
@@ -83,13 +83,16 @@ class LeaseHold:
         return Fence(mine.epoch, owner)
 
     def held_by(self) -> str | None:
-        """Whose lease runs."""
-        seen = self._newest()
-        return seen.owner if seen and seen.expires_s > self._clock() else None
+        """Whose lease runs, as far as is known."""
+        try:
+            seen = self._newest()
+        except (DeltaError, OSError):
+            return None
+        return seen.owner if seen and seen.expires_ms > self._now_ms() else None
 
     def lost(self) -> bool:
         """Whether the lease has run out, or was taken by another."""
-        return self._mine is None or self._mine.expires_s <= self._clock()
+        return self._mine is None or self._mine.expires_ms <= self._now_ms()
 
     def give_back(self) -> None:
         """End the lease now, so that the next one need not wait for its end."""
@@ -125,6 +128,9 @@ class LeaseHold:
         else:
             self._mine = seen
 
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
     def _newest(self) -> Lease | None:
         with self._turn:
             version = int(self._handle().version())
@@ -133,8 +139,8 @@ class LeaseHold:
     def _swapped(self, epoch: int, owner: str, number: int, life_s: float | None = None) -> Lease:
         """Commit the next lease, if none has come since; CommitFailedError otherwise."""
         life = self._lease_s if life_s is None else life_s
-        lease = Lease(epoch, owner, self._clock() + life, number)
-        said = {"epoch": epoch, "owner": owner, "expires_s": lease.expires_s, "number": number}
+        lease = Lease(epoch, owner, self._now_ms() + round(life * 1000), number)
+        said = {"epoch": epoch, "owner": owner, "expires_ms": lease.expires_ms, "number": number}
         with self._turn:
             table = self._table or self._handle()
             if (table.transaction_version(_APP) or 0) != number - 1:
@@ -171,7 +177,7 @@ def _lease(actions: list[dict[str, Any]]) -> Lease | None:
             return Lease(
                 int(said["epoch"]),
                 str(said["owner"]),
-                float(said["expires_s"]),
+                int(said["expires_ms"]),
                 int(said["number"]),
             )
     return None  # the commit that made the table

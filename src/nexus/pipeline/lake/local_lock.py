@@ -17,6 +17,8 @@ from nexus.pipeline.lake.files import sync
 from nexus.pipeline.lake.url import StoreUrl
 
 FOLDER: Final = "_nexus"
+# A lock lasts until it is given back, also when nobody keeps the object that took it.
+_held: Final[set[IO[bytes]]] = set()
 
 
 class FileHold:
@@ -42,6 +44,7 @@ class FileHold:
             lock.close()
             raise
         self._lock = lock
+        _held.add(lock)
         return fence
 
     def held_by(self) -> str | None:
@@ -54,6 +57,7 @@ class FileHold:
 
     def give_back(self) -> None:
         if self._lock is not None:
+            _held.discard(self._lock)
             self._lock.close()
             self._lock = None
 

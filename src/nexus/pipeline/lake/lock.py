@@ -15,7 +15,9 @@ from nexus.pipeline.lake.errors import StoreBusy, StoreError
 from nexus.pipeline.lake.fence import Fence
 from nexus.pipeline.lake.lease import LeaseHold
 from nexus.pipeline.lake.local_lock import FileHold
+from nexus.pipeline.lake.table import LakeTable
 from nexus.pipeline.lake.url import StoreUrl
+from nexus.telemetry.tables import TABLES
 
 
 class Hold(Protocol):
@@ -57,7 +59,16 @@ class WriterLock:
                 )
             wait()
         self._fence = fence
+        if not self.store.is_local:
+            self._shut_out_others(fence)
         return fence
+
+    def _shut_out_others(self, fence: Fence) -> None:
+        """A former holder of a lease may not know that it is one: no table takes its commits."""
+        for spec in TABLES.values():
+            table = LakeTable.find(self.store, spec)
+            if table is not None:
+                table.claim(fence)
 
     @property
     def fence(self) -> Fence:

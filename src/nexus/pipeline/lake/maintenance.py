@@ -7,25 +7,28 @@ files that nobody can be reading any more are removed. Readers are not disturbed
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from nexus.pipeline.lake.compaction import compact
+from nexus.pipeline.lake.compaction import Stopped, compact
 from nexus.pipeline.lake.errors import Fenced, HistoryGone, StoreError
 from nexus.pipeline.lake.fence import Fence
 from nexus.pipeline.lake.history import commit_name
-from nexus.pipeline.lake.plan import USUAL_SIZES, Sizes, expired, merges
+from nexus.pipeline.lake.plan import USUAL_SIZES, Merge, Sizes, Step, expired, merges
 from nexus.pipeline.lake.table import LOG_KEPT, LakeTable
 from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES, TableSpec
 
 _log: Final = logging.getLogger(__name__)
+
+_FAILURES: Final = (StoreError, DeltaError, OSError, pa.ArrowException)
 
 RETENTION: Final[Mapping[str, timedelta]] = MappingProxyType(
     {
@@ -43,13 +46,19 @@ PENDING_VERSIONS: Final = 5_000  # behind that far, a follower is let catch up f
 LOG_HELD: Final = timedelta(days=7)  # and no longer than that: it then starts from a snapshot
 
 
+# Late readings replace rows of derived tables, and with them whole files: these stay smaller.
+DERIVED_SIZES: Final = Sizes(steps=(Step(100_000, 250_000, 256), Step(500_000, 1_000_000, 16)))
+STREAMED: Final = ("readings", "quarantine")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may do, and how long things are kept."""
 
-    merge_rows: int = 8_000_000  # written again in one run, of all tables
+    merge_rows: int = 32_000_000  # written again in one run, of all tables: half a minute of work
     days: int = 16  # removed in one run, of each table
     sizes: Sizes = USUAL_SIZES
+    derived_sizes: Sizes = DERIVED_SIZES
     retention: Mapping[str, timedelta] = field(default_factory=lambda: RETENTION)
     # None: as the table says (VACUUM_KEPT). Shorter is for tests: it must be longer than the
     # longest batch, whose files nobody names before its commit, and the longest query.
@@ -93,13 +102,28 @@ def maintain(
     """
     upkeep = _Upkeep(store, fence, now or datetime.now(UTC), limits or Limits(), stopped)
     reports = [report for spec in TABLES.values() if (report := upkeep.table(spec)) is not None]
-    return Report(tuple(reports), complete=upkeep.rows_left > 0 and not stopped())
+    return Report(tuple(reports), complete=not (upkeep.has_more(reports) or stopped()))
 
 
 def followed_upto(store: StoreUrl) -> int | None:
     """The version of `readings` that every follower has read to; None if there is none."""
     read = [_followed(store, TABLES[name]) for name in FOLLOWERS]
     return min((version for version in read if version is not None), default=None)
+
+
+@dataclass(slots=True)
+class _Merging:
+    """What was merged so far."""
+
+    merged: int = 0
+    into: int = 0
+    rows: int = 0
+    problem: str = ""
+
+    def count(self, merge: Merge) -> None:
+        self.merged += len(merge.files)
+        self.into += 1
+        self.rows += merge.rows
 
 
 class _Upkeep:
@@ -117,6 +141,12 @@ class _Upkeep:
         self.stopped = stopped
         self.rows_left = limits.merge_rows
 
+    def has_more(self, reports: Sequence[TableReport]) -> bool:
+        """Whether another run would go on: a limit was met, and something was done."""
+        has_merged = any(report.into for report in reports)
+        has_days = any(report.days >= self.limits.days for report in reports)
+        return has_days or (has_merged and self.rows_left <= 0)
+
     def table(self, spec: TableSpec) -> TableReport | None:
         """Look after one table; None if it is not there."""
         if self.stopped():
@@ -126,22 +156,30 @@ class _Upkeep:
             return None if table is None else self._done(table)
         except Fenced:
             raise
-        except (StoreError, DeltaError, OSError) as error:
+        except _FAILURES as error:
             _log.warning("upkeep of table %s failed: %s", spec.name, error)
             return TableReport(spec.name, files=0, problem=str(error))
 
     def _done(self, table: LakeTable) -> TableReport:
         read = followed_upto(self.store) if table.spec.name == SOURCE else None
         pending = self._pending(table, read)
-        days = merged = into = rows = 0
+        days, merging = 0, _Merging()
         if pending is not None:
             days = self._expire(table, pending)
-            merged, into, rows = self._merge(table, pending)
+            merging = self._merge(table, pending)
         held = not self._clean_log(table, read)
         vacuumed = self._vacuum(table)
         table.refresh()
         return TableReport(
-            table.spec.name, len(table.files()), merged, into, rows, days, vacuumed, held
+            table=table.spec.name,
+            files=len(table.files()),
+            merged=merging.merged,
+            into=merging.into,
+            rows=merging.rows,
+            days=days,
+            vacuumed=vacuumed,
+            log_held=held,
+            problem=merging.problem,
         )
 
     def _pending(self, table: LakeTable, read: int | None) -> frozenset[str] | None:
@@ -165,18 +203,26 @@ class _Upkeep:
             table.commit((), gone, {}, self.fence, once=False)
         return len({tuple(file.partition.values()) for file in gone})
 
-    def _merge(self, table: LakeTable, pending: frozenset[str]) -> tuple[int, int, int]:
+    def _merge(self, table: LakeTable, pending: frozenset[str]) -> _Merging:
+        done = _Merging()
         if not table.spec.partitions or self.rows_left <= 0:
-            return 0, 0, 0
-        merged = into = rows = 0
+            return done
         files = [file for file in table.files() if file.path not in pending]
-        for merge in merges(files, self.now, self.rows_left, self.limits.sizes):
-            if self.stopped():
-                break
+        is_streamed = table.spec.name in STREAMED
+        sizes = self.limits.sizes if is_streamed else self.limits.derived_sizes
+        for merge in merges(files, self.now, self.rows_left, sizes):
             self.rows_left -= merge.rows
-            if compact(table, merge, self.fence) is not None:
-                merged, into, rows = merged + len(merge.files), into + 1, rows + merge.rows
-        return merged, into, rows
+            try:
+                if compact(table, merge, self.fence, self.stopped) is not None:
+                    done.count(merge)
+            except Stopped:
+                break
+            except Fenced:
+                raise
+            except _FAILURES as error:  # a file that cannot be read is no reason to keep others
+                _log.warning("table %s: files were not merged: %s", table.spec.name, error)
+                done.problem = str(error)
+        return done
 
     def _clean_log(self, table: LakeTable, read: int | None) -> bool:
         """Remove what is old of the log; False if a follower still needs some of that."""

@@ -1,7 +1,8 @@
 """What the upkeep of a table should do next: decisions without a clock or a disk.
 
-Small files are merged in two steps, so that a row is written again about twice: many small ones
-to a middling one, then middling ones to a large one. A day that has gone quiet is finished off.
+Files are merged with their like, step by step, so that a row is written again once a step: many
+small ones to a middling one, then middling ones to a large one. A day that has gone quiet is
+finished off, and one that has long been so is put into larger files still.
 """
 
 from __future__ import annotations
@@ -18,14 +19,25 @@ DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """When files are worth merging, in rows."""
+class Step:
+    """Files with fewer rows than `below` become files of at most `rows`."""
 
-    small: int = 250_000  # a file with fewer is merged with its like, in memory
-    large: int = 8_000_000  # a file is left alone when it has half of that
+    below: int
+    rows: int
+    files: int  # at most, in one merge
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """When files are worth merging."""
+
+    # Small files are sorted in memory, all at once; larger ones are read side by side. Larger
+    # still would make late readings dear, which are looked up in the files of their time.
+    steps: tuple[Step, ...] = (Step(250_000, 500_000, 256), Step(4_000_000, 8_000_000, 16))
+    archive: Step = Step(16_000_000, 32_000_000, 8)  # of a day that nothing is added to
     least_files: int = 8  # to be worth it while a day is written
-    most_files: int = 256  # small ones
-    most_middling: int = 16  # read side by side
+    quiet: timedelta = timedelta(hours=1)
+    archived: timedelta = timedelta(days=1)
 
 
 USUAL_SIZES: Final = Sizes()
@@ -54,7 +66,7 @@ def merges(
     found = [
         merge
         for group in _by_partition(files).values()
-        for merge in _merges_of(group, sizes, quiet=_is_quiet(group, now))
+        for merge in _merges_of(group, sizes, _quiet_for(group, now))
     ]
     chosen: list[Merge] = []
     rows = 0
@@ -82,27 +94,27 @@ def expired(
     return [file for _, group in sorted(gone, key=lambda g: g[0])[:days_max] for file in group]
 
 
-def _merges_of(group: Sequence[DataFile], sizes: Sizes, *, quiet: bool) -> list[Merge]:
-    by_age = sorted(group, key=lambda file: (file.modified_ms, file.path))
-    least = 2 if quiet else sizes.least_files
-    small = [file for file in by_age if file.rows < sizes.small]
-    middling = [file for file in by_age if sizes.small <= file.rows < sizes.large // 2]
-    if quiet:  # what is left over need not wait for its like
-        middling, small = ([*middling, *small], []) if len(small) < 2 else (middling, small)
-    return [
-        *_packed(small, least, sizes.most_files, 2 * sizes.small),
-        *_packed(middling, least, sizes.most_middling, sizes.large),
-    ]
+def _merges_of(group: Sequence[DataFile], sizes: Sizes, quiet_for: timedelta) -> list[Merge]:
+    is_quiet = quiet_for >= sizes.quiet
+    steps = [*sizes.steps, *([sizes.archive] if quiet_for >= sizes.archived else [])]
+    waiting = sorted(group, key=lambda file: (file.modified_ms, file.path))
+    found: list[Merge] = []
+    left: list[DataFile] = []
+    for step in steps:
+        of_step = [*left, *(file for file in waiting if file.rows < step.below)]
+        waiting = [file for file in waiting if file.rows >= step.below]
+        # On a quiet day, what is left over need not wait for its like.
+        left = of_step if is_quiet and len(of_step) == 1 else []
+        found += _packed(of_step, 2 if is_quiet else sizes.least_files, step)
+    return found
 
 
-def _packed(
-    files: Sequence[DataFile], least_files: int, most_files: int, rows_max: int
-) -> list[Merge]:
+def _packed(files: Sequence[DataFile], least_files: int, step: Step) -> list[Merge]:
     """Neighbours in age put together until one file's worth of rows is full."""
     packs: list[list[DataFile]] = []
     rows = 0
     for file in files:
-        if not packs or len(packs[-1]) >= most_files or rows + file.rows > rows_max:
+        if not packs or len(packs[-1]) >= step.files or rows + file.rows > step.rows:
             packs.append([])
             rows = 0
         packs[-1].append(file)
@@ -122,10 +134,10 @@ def _by_partition(files: Iterable[DataFile]) -> dict[tuple[str, ...], list[DataF
     return groups
 
 
-def _is_quiet(group: Sequence[DataFile], now: datetime) -> bool:
-    """Whether nothing has come for an hour: the day is over, or an import has ended."""
+def _quiet_for(group: Sequence[DataFile], now: datetime) -> timedelta:
+    """For how long nothing has come: the day is over, or an import has ended."""
     newest = max(file.modified_ms for file in group)
-    return newest / 1000 < (now - timedelta(hours=1)).timestamp()
+    return now - datetime.fromtimestamp(newest / 1000, UTC)
 
 
 def _ended(day: str) -> datetime:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from nexus.pipeline.lake.errors import Fenced, FilesMoved, Replayed, StoreError
 from nexus.pipeline.lake.fence import WRITER_APP, Fence
 from nexus.pipeline.lake.files import NewFile, TableFiles, sync
 from nexus.pipeline.lake.history import added_files, commit_name
+from nexus.pipeline.lake.numbers import Numbers
 from nexus.pipeline.lake.stats import pruned_columns
 from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TableSpec
@@ -44,6 +45,7 @@ PROPERTIES: Final = {
     # The upkeep cleans the log, when nobody who follows it still needs it.
     "delta.enableExpiredLogCleanup": "false",
 }
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
@@ -55,6 +57,7 @@ class LakeTable:
         self.spec = spec
         self.files_of = TableFiles(store, spec)
         self._handle = handle
+        self._numbers = Numbers(self.files_of.filesystem(), spec)
         self._listed: tuple[int, pa.Table] | None = None
         self._refreshed = time.monotonic()
         # Commits of one process take turns: the sink, the derived tables and the upkeep.
@@ -95,12 +98,16 @@ class LakeTable:
     def refresh(self) -> int:
         """Go to the newest version; only new commits are read."""
         with self._turn:
-            self._freshen(0)
+            try:
+                self._freshen(0)
+            except (DeltaError, OSError) as error:
+                said = f"store {self.store}: cannot read {self.spec.name}: {error}"
+                raise StoreError(said) from error
             return self.version
 
     def transaction_version(self, app: str) -> int | None:
         """The last number that `app` committed, at this version."""
-        return self._handle.transaction_version(app)
+        return self._numbers.of(app, self._handle)
 
     # What the table holds
 
@@ -120,7 +127,7 @@ class LakeTable:
         listed = self._adds()
         for name, (least, greatest) in wanted.items():
             listed = _pruned(listed, name, least, greatest)
-        return [self._file(row) for row in listed.to_pylist()]
+        return list(_files(self.spec, listed))
 
     def added_between(self, after: int, upto: int) -> list[DataFile]:
         """Files whose rows came with the versions (after, upto]; compaction adds none."""
@@ -178,7 +185,7 @@ class LakeTable:
                         raise Replayed(f"table {self.spec.name}: {_said(transactions)} is there")
                     self._check_present(removed)
                     self._write(actions, properties)
-                    return self._settled()
+                    return self._settled({**transactions, WRITER_APP: fence.epoch})
                 except (DeltaError, OSError) as error:  # refused, or the store is away
                     failure = error
                     time.sleep(BACKOFF_S * 2**attempt)
@@ -188,8 +195,8 @@ class LakeTable:
         """Shut out earlier writers of this table from now on, even before the first commit."""
         with self._turn:
             self._freshen(0)
-            newest = self.transaction_version(WRITER_APP)
-            if newest is None or newest < fence.epoch:
+            self.check(fence)
+            if self.transaction_version(WRITER_APP) != fence.epoch:
                 self.commit((), (), {}, fence, once=False)
 
     def check(self, fence: Fence) -> None:
@@ -224,9 +231,10 @@ class LakeTable:
             commit_properties=properties,
         )
 
-    def _settled(self) -> int:
+    def _settled(self, numbers: Mapping[str, int]) -> int:
         """The version just made, once it is safe on the disk."""
         self._freshen(0)
+        self._numbers.committed(self.version, numbers)
         if self.store.is_local:
             commit = Path(self.store.table_uri(self.spec.name)) / commit_name(self.version)
             sync(commit)
@@ -260,22 +268,6 @@ class LakeTable:
             self._listed = (self.version, table.select(there))
         return self._listed[1]
 
-    def _file(self, row: Mapping[str, Any]) -> DataFile:
-        bounds = {
-            name: (row[f"min.{name}"], row[f"max.{name}"])
-            for name in pruned_columns(self.files_of.schema)
-            if row.get(f"min.{name}") is not None and row.get(f"max.{name}") is not None
-        }
-        return data_file(
-            self.spec,
-            path=row["path"],
-            size=row["size_bytes"],
-            rows=row["num_records"] or 0,
-            partition={name: str(row[f"partition.{name}"]) for name in self.spec.partitions},
-            bounds=bounds,
-            modified_ms=row["modification_time"],
-        )
-
 
 def _created(store: StoreUrl, spec: TableSpec) -> DeltaTable:
     return DeltaTable.create(
@@ -288,6 +280,39 @@ def _created(store: StoreUrl, spec: TableSpec) -> DeltaTable:
         configuration=PROPERTIES,
         storage_options=store.storage_options,
     )
+
+
+def _files(spec: TableSpec, listed: pa.Table) -> Iterator[DataFile]:
+    """Files of a list of the log, column by column: there may be thousands."""
+    there = [name for name in pruned_columns(spec.schema) if f"min.{name}" in listed.column_names]
+    bounds = [
+        zip(_values(listed[f"min.{name}"]), _values(listed[f"max.{name}"]), strict=True)
+        for name in there
+    ]
+    parts = [listed[f"partition.{name}"].cast(pa.string()).to_pylist() for name in spec.partitions]
+    plain = ("path", "size_bytes", "num_records", "modification_time")
+    rows = zip(*(listed[name].to_pylist() for name in plain), strict=True)
+    for number, (path, size, count, modified) in enumerate(rows):
+        spans = {name: next(of) for name, of in zip(there, bounds, strict=True)}
+        yield data_file(
+            spec,
+            path=path,
+            size=size,
+            rows=count or 0,
+            partition={
+                name: part[number] for name, part in zip(spec.partitions, parts, strict=True)
+            },
+            bounds={name: span for name, span in spans.items() if None not in span},
+            modified_ms=modified,
+        )
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if not pa.types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+    return [None if m is None else _EPOCH + timedelta(microseconds=m) for m in micros]
 
 
 def _pruned(listed: pa.Table, name: str, least: Any, greatest: Any) -> pa.Table:

@@ -1,0 +1,76 @@
+"""Spark's reports on its streams, as facts about batches.
+
+A report comes after Spark's own commit of a batch, so the offsets in it are safe to tell others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from nexus.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One trigger of one stream: the batch's number, what is committed, and where time went."""
+
+    name: str
+    number: int
+    ends: Mapping[int, int]
+    seconds: float
+    phases_s: Mapping[str, float]
+
+
+def report_of(said: Mapping[str, Any]) -> Report:
+    """Of a progress report in Spark's JSON form."""
+    durations = {name: ms / 1000 for name, ms in (said.get("durationMs") or {}).items()}
+    source = (said.get("sources") or [{}])[0]
+    return Report(
+        name=said.get("name") or "",
+        number=int(said["batchId"]),
+        ends=_offsets(source.get("endOffset")),
+        seconds=durations.pop("triggerExecution", 0.0),
+        phases_s=durations,
+    )
+
+
+def _offsets(said: object) -> dict[int, int]:
+    """Spark gives offsets as JSON, or as JSON in a text."""
+    found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
+    if not isinstance(found, dict):
+        return {}
+    return {int(partition): int(offset) for partition, offset in found.items()}
+
+
+class Reports(StreamingQueryListener):
+    """Hands every report to `tell`; what goes wrong there must not reach Spark."""
+
+    def __init__(self, tell: Callable[[Report], None]) -> None:
+        self._tell = tell
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's
+        """Nothing to tell yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's
+        try:
+            self._tell(report_of(json.loads(event.progress.json)))
+        except (OSError, Py4JError):
+            return  # Spark ends: there is nobody to report to
+        except Exception:
+            log.exception("a progress report could not be used")
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's
+        """The collector sees a query's end for itself."""

@@ -1,0 +1,306 @@
+"""One collector: holds its stores, starts Spark, carries batches until told to stop, ends clean.
+
+`run` works in whatever thread calls it and returns when all is ended; `stop` may come from any
+other, twice to end at once. What keeps it from going on is raised as an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from nexus.observe.logs import get_logger
+from nexus.pipeline.collector.chores import ChoreThread
+from nexus.pipeline.collector.claims import Claim, Claims
+from nexus.pipeline.collector.conf import Places
+from nexus.pipeline.collector.failures import TRIES, Failure, StreamFailed, backoff_s
+from nexus.pipeline.collector.listener import Report, Reports
+from nexus.pipeline.collector.naming import folder_of, stream_plan
+from nexus.pipeline.collector.progress import Phase, Progress
+from nexus.pipeline.collector.queue_side import QueueSide, missing
+from nexus.pipeline.collector.session import SparkRun
+from nexus.pipeline.collector.stores import Store, open_store
+from nexus.pipeline.collector.stream import StoreStream
+from nexus.pipeline.errors import PipelineError
+from nexus.pipeline.lake.errors import Fenced
+from nexus.pipeline.source import register
+from nexus.queue.opening import open_reader
+from nexus.queue.url import parse_queue_url
+from nexus.settings.collector import CollectorSection
+
+log = get_logger(__name__)
+
+_TICK_S: Final = 0.1
+_STANDBY_S: Final = 0.5
+_QUEUE_TIMEOUT_S: Final = 5.0
+_CHORE_END_S: Final = 5.0
+_SETTLED_S: Final = 45.0
+
+
+class _Told(Exception):
+    """Raised inside to leave a wait when the collector was told to stop."""
+
+
+class Collector:
+    """From one queue to one or more stores, until `stop`."""
+
+    def __init__(self, own: CollectorSection, clock: Callable[[], float] = time.monotonic) -> None:
+        self.own = own
+        self.queue = parse_queue_url(own.queue)
+        self.stores: list[Store] = [open_store(url, own) for url in own.stores]
+        self.progress = Progress(tuple(store.url for store in self.stores), clock)
+        self.folder = own.data_dir / folder_of(str(self.queue), self.stores[0].url, own.partitions)
+        self.spark_run = SparkRun(own, Places(self.folder))
+        self.ready = threading.Event()
+        self._stop = threading.Event()
+        self._cut = threading.Event()
+        self._claims = Claims(own.data_dir, str(self.queue), own.group)
+        self._reader = open_reader(
+            own.queue, timeout_s=min(own.poll_timeout_ms / 1000, _QUEUE_TIMEOUT_S)
+        )
+        self._queue_side = QueueSide(self._reader, own.group, own.partitions, self.progress)
+        self._streams: list[Kept] = []
+        self._chores: list[ChoreThread] = []
+
+    def run(self) -> None:
+        """Until told to stop, or with `available_now` until everything is stored."""
+        try:
+            self._hold_stores()
+            self._start()
+            self._carry()
+        except _Told:
+            return
+        except (Py4JError, OSError) as error:
+            if self._stop.is_set():
+                return
+            raise self.spark_run.explain(error) from error
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """End after the running batch; a second call ends at once."""
+        if self._stop.is_set():
+            self._cut.set()
+            self.spark_run.kill()
+        self._stop.set()
+        if self.progress.enter(Phase.STOPPING, self._batch_note()) and not self._streams:
+            self.spark_run.kill()  # nothing was begun that would have to be finished
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def _batch_note(self) -> str:
+        return "after the running batch" if self.ready.is_set() else ""
+
+    def _hold_stores(self) -> None:
+        for store in self.stores:
+            store.acquire(lambda who, store=store: self._stand_by(store, who))  # type: ignore[misc]
+        self._enter(Phase.STARTING)
+        claim = Claim(
+            self.own.name,
+            os.getpid(),
+            str(self.queue),
+            self.own.group,
+            self.own.partitions,
+            tuple(store.url for store in self.stores),
+        )
+        self._claims.take(claim)
+
+    def _stand_by(self, store: Store, who: str) -> None:
+        self._enter(Phase.STANDBY, f"{who} writes to {store.url}")
+        self._wait(_STANDBY_S)
+
+    def _start(self) -> None:
+        """Spark starts while the queue is asked; the streams start when both are there."""
+        with ThreadPoolExecutor(1, "spark-start") as pool:
+            starting = pool.submit(self.spark_run.start)
+            try:
+                self._wait_for_queue()
+                spark = self._started(starting)
+            except BaseException:
+                self.spark_run.kill()
+                raise
+        register(spark)
+        spark.streams.addListener(Reports(self._reported))
+        for store in self.stores:
+            plan = stream_plan(self.own, self.queue, store.url, time.time())
+            stream = StoreStream(spark, plan, store.sink(spark), self.progress)
+            self._streams.append(Kept(stream, self.progress))
+        for kept in self._streams:
+            kept.stream.start()
+        self._start_chores(spark)
+        self._queue_side.start()
+        self._enter(Phase.RUNNING)
+        self.ready.set()
+
+    def _wait_for_queue(self) -> None:
+        def waiting(why: str) -> None:
+            self._enter(Phase.WAITING, why)
+
+        if not self._queue_side.wait(self._stop.is_set, waiting):
+            raise _Told
+        absent = missing(self.progress.view().bounds, self.own.partitions)
+        if absent:
+            raise PipelineError(
+                f"{self.queue} has no partition {absent[0]}; see `nexus topics describe"
+                f" {self.queue.topic}`, or choose other --partitions"
+            )
+        self._enter(Phase.STARTING, "Spark")
+
+    def _started(self, starting: Future[SparkSession]) -> SparkSession:
+        try:
+            return starting.result()
+        except Exception:
+            if self._stop.is_set():
+                raise _Told from None
+            raise
+
+    def _start_chores(self, spark: SparkSession) -> None:
+        chores = [chore for store in self.stores for chore in store.chores(spark)]
+        self._chores = [ChoreThread(chore, self.progress) for chore in chores]
+        if not self.own.available_now:
+            for chore in self._chores:
+                chore.start()
+
+    def _reported(self, report: Report) -> None:
+        for kept in self._streams:
+            if kept.stream.plan.url == report.name:
+                kept.stream.reported(report)
+        self._queue_side.done()
+
+    def _carry(self) -> None:
+        """Look after the streams until told to stop, or until they have come to their end."""
+        while not self._stop.is_set():
+            self._check()
+            is_done = [kept.look() for kept in self._streams]
+            if all(is_done):
+                break
+            if self.spark_run.wants_archive and self._is_idle():
+                self.spark_run.write_archive()
+            self._stop.wait(_TICK_S)
+        if not self._stop.is_set():
+            self._finish_all()
+
+    def _is_idle(self) -> bool:
+        """Whether a pause would cost little: it keeps up, and a batch has just ended."""
+        view, trigger_s = self.progress.view(), self.own.trigger_ms / 1000
+        if view.batch_s is None or view.ended_at is None or view.at - view.since < _SETTLED_S:
+            return False
+        return view.batch_s < trigger_s and view.at - view.ended_at < trigger_s / 4
+
+    def _check(self) -> None:
+        """Raise what no stream could survive."""
+        self.spark_run.check()
+        for store in self.stores:
+            if store.lost():
+                raise Fenced(f"store {store.url}: another collector has taken over")
+        for chore in self._chores:
+            if chore.fatal is not None:
+                raise chore.fatal
+
+    def _finish_all(self) -> None:
+        """Everything is stored: what is derived from it comes up to it too."""
+        for kept in self._streams:
+            kept.stream.report_last()
+        for chore in self._chores:
+            if chore.chore.drains:
+                chore.drain()
+        self._check()
+
+    def _enter(self, phase: Phase, note: str = "") -> None:
+        if self._stop.is_set():
+            raise _Told
+        if self.progress.enter(phase, note) and note:
+            log.debug(phase.value, why=note)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Told
+
+    def _end(self) -> None:
+        """In the order in which nothing is cut off that could still be finished."""
+        self._stop.set()
+        for chore in self._chores:
+            chore.stop()
+        if self._is_spark_alive():
+            for kept in self._streams:
+                kept.stream.finish(self._is_cut)
+        for chore in self._chores:
+            chore.join(0.0 if self._is_cut() else _CHORE_END_S)
+        self._queue_side.stop()
+        self.progress.enter(Phase.STOPPING, "Spark")
+        for store in self.stores:
+            store.release()
+        self._claims.release()
+        self.spark_run.stop()
+        self.progress.enter(Phase.ENDED)
+
+    def _is_cut(self) -> bool:
+        return self._cut.is_set() or not self._is_spark_alive()
+
+    def _is_spark_alive(self) -> bool:
+        try:
+            self.spark_run.check()
+        except PipelineError:
+            return False
+        return not self._cut.is_set()
+
+
+class Kept:
+    """A stream that is started again after a failure, with growing pauses."""
+
+    def __init__(
+        self,
+        stream: StoreStream,
+        progress: Progress,
+        pause_s: Callable[[int], float] = backoff_s,
+    ) -> None:
+        self.stream = stream
+        self._progress = progress
+        self._pause_s = pause_s
+        self._failures = 0
+        self._batches = 0
+        self._again_at: float | None = None
+
+    def look(self) -> bool:
+        """Whether it has come to its end; a stream that failed is started again when it is time."""
+        if self._again_at is not None:
+            self._start_again()
+            return False
+        if self.stream.is_active:
+            return False
+        failure = self.stream.failure()
+        if failure is None:
+            return True
+        self._failed(failure)
+        return False
+
+    def _failed(self, failure: Failure) -> None:
+        batches = self._stored()
+        self._failures = 1 if batches > self._batches else self._failures + 1
+        self._batches = batches
+        url = self.stream.plan.url
+        if failure.is_final or (self._failures >= TRIES and not failure.is_away):
+            raise StreamFailed(failure.message)
+        pause = self._pause_s(self._failures)
+        self._progress.failing(url, failure.message)
+        log.warning("a batch failed; it is tried again", store=url, in_s=pause, why=failure.message)
+        self._again_at = time.monotonic() + pause
+
+    def _start_again(self) -> None:
+        assert self._again_at is not None
+        if time.monotonic() >= self._again_at and not self._progress.view().queue_problem:
+            self._again_at = None
+            self.stream.start()
+
+    def _stored(self) -> int:
+        stores = self._progress.view().stores
+        return next(store.batches for store in stores if store.url == self.stream.plan.url)

@@ -1,0 +1,156 @@
+"""The stores that a collector writes to, each with its lock, its sink, and its work beside.
+
+A kind of store is one class here; the collector itself does not ask which kind it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from pyspark.sql import SparkSession
+
+from nexus.pipeline.collector.conf import DERIVE_POOL
+from nexus.pipeline.derive.follower import Follower
+from nexus.pipeline.derive.options import DeriveOptions
+from nexus.pipeline.derive.progress import Progress
+from nexus.pipeline.lake.lock import WriterLock
+from nexus.pipeline.lake.maintenance import Limits, Report, maintain
+from nexus.pipeline.lake.table_source import register
+from nexus.pipeline.lake.url import StoreUrl, parse_store_url
+from nexus.pipeline.sink.delta_sink import DeltaSink
+from nexus.pipeline.sink.port import Sink
+from nexus.settings.collector import CollectorSection
+from nexus.settings.units import UNLIMITED
+
+_FIRST_UPKEEP_S: Final = 120.0
+
+
+class Work(Protocol):
+    """Does what is due, or with `drain` all there is; says if more is left, and what it did."""
+
+    def __call__(
+        self, stopped: Callable[[], bool], *, drain: bool
+    ) -> tuple[bool, Mapping[str, object]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Work beside a stream, done again and again."""
+
+    name: str
+    every_s: float
+    first_s: float
+    run: Work
+    drains: bool = False  # whether a collector that ends by itself does all of it first
+    cancel: Callable[[], None] = lambda: None  # end what runs; it is done again later
+
+
+class Store(Protocol):
+    """One store, for the life of one collector."""
+
+    url: str
+
+    def acquire(self, wait: Callable[[str], None] | None) -> None:
+        """The right to write; `wait` is called with who has it, and ends the waiting by raising."""
+
+    def lost(self) -> bool:
+        """Whether another has taken over."""
+
+    def sink(self, spark: SparkSession) -> Sink: ...
+    def chores(self, spark: SparkSession) -> Sequence[Chore]: ...
+
+    def release(self) -> None:
+        """Let others write; safe to call twice."""
+
+
+def open_store(url: str, own: CollectorSection) -> Store:
+    """The store of an address; StoreError says what would be right."""
+    return DeltaStore(parse_store_url(url), own)
+
+
+@dataclass
+class DeltaStore:
+    """Delta tables on a disk or on object storage."""
+
+    place: StoreUrl
+    own: CollectorSection
+    lock: WriterLock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.url = str(self.place)
+        self.lock = WriterLock(self.place, self.own.name)
+
+    def acquire(self, wait: Callable[[str], None] | None) -> None:
+        if wait is None:
+            self.lock.acquire()
+        else:
+            self.lock.acquire(lambda: wait(self.lock.held_by() or "another collector"))
+
+    def lost(self) -> bool:
+        return self.lock.lost()
+
+    def release(self) -> None:
+        self.lock.release()
+
+    def sink(self, spark: SparkSession) -> Sink:
+        register(spark)
+        return DeltaSink(spark, self.place, self.lock.fence)
+
+    def chores(self, spark: SparkSession) -> Sequence[Chore]:
+        return [chore for chore in (self._derive(spark), self._maintain()) if chore is not None]
+
+    def maintain(self, stopped: Callable[[], bool]) -> Report:
+        limits = Limits(retention=self.own.retention)
+        return maintain(self.place, self.lock.fence, limits=limits, stopped=stopped)
+
+    def derive_options(self) -> DeriveOptions:
+        every, grace = self.own.derive_interval_ms / 1000, self.own.grace_ms / 1000
+        return DeriveOptions(interval_s=every, grace_s=grace, pool=DERIVE_POOL)
+
+    def _derive(self, spark: SparkSession) -> Chore | None:
+        if not self.own.derive:
+            return None
+        options = self.derive_options()
+        follower = Follower(spark, self.place, self.lock.fence, options=options)
+
+        def run(stopped: Callable[[], bool], *, drain: bool) -> tuple[bool, Mapping[str, Any]]:
+            progress = follower.step(drain=drain, stopped=stopped)
+            return any(t.unfinished for t in progress.tables.values()), derived(progress)
+
+        every = options.interval_s
+        return Chore("derive", every, every, run, drains=True, cancel=follower.cancel)
+
+    def _maintain(self) -> Chore | None:
+        if self.own.maintain_interval_ms == UNLIMITED:
+            return None
+
+        def run(stopped: Callable[[], bool], *, drain: bool) -> tuple[bool, Mapping[str, Any]]:
+            report = self.maintain(stopped)
+            return not report.complete, upkeep(report)
+
+        every = self.own.maintain_interval_ms / 1000
+        return Chore("maintain", every, min(every, _FIRST_UPKEEP_S), run)
+
+
+def derived(progress: Progress) -> dict[str, object]:
+    """How far the derived tables are: the versions they stand for, and the windows they hold."""
+    tables = progress.tables
+    closed = {name: t.closed.isoformat() for name, t in tables.items() if t.closed is not None}
+    return {
+        "readings_version": progress.version,
+        "versions": {name: t.version for name, t in tables.items()},
+        "closed": closed,
+    }
+
+
+def upkeep(report: Report) -> dict[str, object]:
+    """A maintenance run in a few numbers."""
+    tables = report.tables
+    return {
+        "files_merged": sum(t.merged for t in tables),
+        "days_removed": sum(t.days for t in tables),
+        "files_removed": sum(t.vacuumed for t in tables),
+        "problems": [f"{t.table}: {t.problem}" for t in tables if t.problem],
+    }

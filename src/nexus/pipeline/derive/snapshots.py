@@ -1,0 +1,181 @@
+"""`latest` and `gpus`, which follow `readings` together: both are made of the same new readings.
+
+They are written whole, each in one commit that says the version of `readings` it stands for. New
+readings are merged into what is there, and to merge them twice changes nothing: a crash between
+the two commits only makes the next step begin at the earlier of their versions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from nexus.pipeline.derive.engine import READINGS_APP, Engine, held, rows_of
+from nexus.pipeline.derive.latest import FIRST, PART, READ, TEXT, last_of_series
+from nexus.pipeline.derive.options import SNAPSHOTS
+from nexus.pipeline.derive.parts import last_of_each
+from nexus.pipeline.derive.progress import TableProgress
+from nexus.pipeline.derive.scan import Scan, dealt
+from nexus.pipeline.derive.windows import moment_of
+from nexus.pipeline.derive.write import WRITTEN, write_snapshots, written_files
+from nexus.pipeline.lake.datafile import DataFile
+from nexus.pipeline.lake.errors import HistoryGone
+from nexus.pipeline.lake.files import NewFile
+from nexus.pipeline.lake.table import LakeTable
+
+LATEST: Final = "latest"
+LOAD: Final = 5  # a step rests at least so many times as long as it took
+_KEPT_SHARE: Final = 4  # of the readings that are read, at most about so many cross
+
+
+class Snapshots:
+    """Both tables of the store."""
+
+    def __init__(self, engine: Engine, readings: LakeTable) -> None:
+        self._engine = engine
+        self._readings = readings
+        self.latest, self.gpus = (engine.table(name) for name in SNAPSHOTS)
+        self._due_s = self._prune_due_s = 0.0
+
+    @property
+    def version(self) -> int | None:
+        """The version of `readings` that both stand for."""
+        known = [t.transaction_version(READINGS_APP) for t in (self.latest, self.gpus)]
+        return None if None in known else min(v for v in known if v is not None)
+
+    def step(
+        self, now_s: float, *, drain: bool = False, stopped: Callable[[], bool] = lambda: False
+    ) -> TableProgress:
+        """Take in what came since. Large tables are written less often: see LOAD."""
+        if now_s < self._due_s and not drain:
+            return TableProgress(self.version)
+        began = time.monotonic()
+        self.latest.refresh()
+        self.gpus.refresh()
+        version = self._readings.version
+        new = [] if self.version == version else self._new(version)
+        shares = list(_shares(new, self._engine.options.piece_rows))
+        done = 0
+        for share in shares:
+            if stopped():
+                break
+            done += 1
+            says = {READINGS_APP: version} if done == len(shares) else {}
+            self.merge(share, says, oldest_us=self._oldest(now_s) if says else None)
+        if not shares and version - (self.version or 0) >= self._engine.options.heartbeat_versions:
+            self._say(version)
+        seconds = time.monotonic() - began
+        self._due_s = now_s + LOAD * seconds
+        rows = sum(map(rows_of, shares[:done]))
+        return TableProgress(
+            self.version, None, done, rows, 0, seconds, unfinished=done < len(shares)
+        )
+
+    def merge(
+        self,
+        files: Sequence[DataFile],
+        says: dict[str, int],
+        *,
+        oldest_us: int | None = None,
+        anew: bool = False,
+    ) -> None:
+        """Merge the readings of these files into both tables; `anew`: into empty ones."""
+        stored, known = self.latest.files(), self.gpus.files()
+        written = self._job(
+            files, [] if anew else stored, _read(self.gpus, [] if anew else known), oldest_us
+        )
+        for table, old in ((self.latest, stored), (self.gpus, known)):
+            table.replace(written.get(table.spec.name, []), old, says, self._engine.fence)
+
+    def rebuild(self, *, anew: bool) -> int:
+        """Merge all readings, or make both tables of nothing else; how many readings those are."""
+        files = self._readings.files()
+        for share in [files] if anew else _shares(files, self._engine.options.piece_rows):
+            self.merge(share, {}, anew=anew)
+        return rows_of(files)
+
+    def _new(self, version: int) -> list[DataFile]:
+        """Files with readings that the tables may not know."""
+        known = self.version
+        if known is not None and known <= version:
+            try:
+                added = self._readings.added_between(known, version)
+            except HistoryGone:
+                return self._readings.files()
+            return self._present(added)
+        return self._readings.files()
+
+    def _present(self, added: Sequence[DataFile]) -> list[DataFile]:
+        """The files themselves, or, if some were merged since, all that may hold their rows."""
+        if not added:
+            return []
+        low, high = min(held(f).low for f in added), max(held(f).high for f in added)
+        there = self._readings.files(moment_of(low), moment_of(high))
+        paths = {file.path for file in there}
+        return list(added) if all(file.path in paths for file in added) else there
+
+    def _oldest(self, now_s: float) -> int | None:
+        """Before when there are no readings any more, now and then; series before that are gone."""
+        if now_s < self._prune_due_s:
+            return None
+        self._prune_due_s = now_s + self._engine.options.prune_interval_s
+        return min((held(file).low for file in self._readings.files()), default=None)
+
+    def _say(self, version: int) -> None:
+        for table in (self.latest, self.gpus):
+            table.replace([], [], {READINGS_APP: version}, self._engine.fence)
+
+    def _job(
+        self,
+        files: Sequence[DataFile],
+        old: Sequence[DataFile],
+        known: pa.Table,
+        oldest_us: int | None,
+    ) -> dict[str, list[NewFile]]:
+        tasks = self._engine.partitions(rows_of(files) // _KEPT_SHARE + rows_of(old))
+        parts = self._parts(files)
+        if old:
+            parts = parts.unionByName(self._stored(old))
+        frame = last_of_series(parts.repartition(tasks, "gpu_number"))
+        latest, gpus = (self._engine.files_of(name) for name in SNAPSHOTS)
+        write = write_snapshots(latest, gpus, known, oldest_us)
+        whole = frame if tasks == 1 else frame.repartition(1)
+        return written_files(whole.mapInArrow(write, WRITTEN).collect())
+
+    def _parts(self, files: Sequence[DataFile]) -> DataFrame:
+        scan = Scan(
+            self._engine.files_of("readings"),
+            TEXT,
+            READ,
+            dealt(files, self._engine.cores),
+            reduce=last_of_each(FIRST),
+            reduced=PART,
+        )
+        return scan.frame(self._engine.spark)
+
+    def _stored(self, files: Sequence[DataFile]) -> DataFrame:
+        """What `latest` has: to be the last of its series, too, but no news of when it began."""
+        tasks = dealt(files, self._engine.cores)
+        scan = Scan(self._engine.files_of(LATEST), TEXT, READ, tasks)
+        return scan.frame(self._engine.spark).withColumn(FIRST, F.lit(None).cast("timestamp"))
+
+
+def _read(table: LakeTable, files: Sequence[DataFile]) -> pa.Table:
+    batches = table.files_of.read([file.path for file in files])
+    return pa.Table.from_batches(list(batches), table.spec.schema)
+
+
+def _shares(files: Sequence[DataFile], rows_max: int) -> Iterator[list[DataFile]]:
+    share: list[DataFile] = []
+    for file in files:
+        if share and rows_of(share) + file.rows > rows_max:
+            yield share
+            share = []
+        share.append(file)
+    if share:
+        yield share

@@ -1,0 +1,108 @@
+"""A real collector from its start to its end: what it tells, to whom, and what it refuses.
+
+One start of Spark serves all of it, so the tests of this file are one story.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from support.broker import NEXUS, BrokerProcess
+from support.collectors import CollectorProcess
+from support.fixtures import MakeTopic
+from support.published import arrow_messages, publish
+from support.readings import fleet
+
+PARTITIONS = 4
+FAMILIAR = {
+    "WORKERS": "1",
+    "BATCH_SIZE": "1000",
+    "POLL_TIMEOUT": "5s",
+    "PROCESSING_INTERVAL": "300ms",
+    "COLLECTOR_ID": "c-7",
+}
+
+
+@pytest.fixture
+def collector(
+    tmp_path: Path, broker: BrokerProcess, make_topic: MakeTopic
+) -> Iterator[CollectorProcess]:
+    topic = make_topic(PARTITIONS)
+    made = CollectorProcess(
+        tmp_path / "collector",
+        f"kafka://{broker.bootstrap}/{topic}",
+        f"delta://{tmp_path}/tables",
+        flags=("--group", topic),
+        environ=FAMILIAR,
+    )
+    yield made
+    made.kill_all()
+
+
+def nexus(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(NEXUS), *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def page(http: str, path: str) -> str:
+    with urllib.request.urlopen(http + path, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+@pytest.mark.timeout(400)
+def test_a_collector_from_start_to_end(
+    collector: CollectorProcess, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    topic = collector.queue.rpartition("/")[2]
+    messages = arrow_messages(fleet(2500, gpus=16), 250)
+    publish(broker.bootstrap, topic, messages, range(PARTITIONS))
+    collector.start()
+    line = collector.wait_line(
+        lambda line: line["readings"] == 2500 and line["lag_messages"] == 0, "2500 readings"
+    )
+
+    # The names that operators know have their effect.
+    assert line["collector"] == "c-7"
+    (java,) = [words for words in collector.processes().values() if "SparkSubmit" in words]
+    assert "spark.master=local[1,2]" in java
+    sizes = [line["stores"][0]["readings_last_batch"] for line in collector.lines()]
+    assert 0 < max(sizes) <= 1000
+    assert line["batches"] >= 3
+
+    # It tells the same everywhere.
+    health = json.loads(page(line["http"], "/health"))
+    assert (health["status"], health["ready"], health["lag_messages"]) == ("running", True, 0)
+    metrics = page(line["http"], "/metrics")
+    assert f'nexus_collector_readings_stored_total{{store="{collector.store}"}} 2500.0' in metrics
+    assert json.loads(page(line["http"], "/api/v1/status"))["readings"] == 2500
+    assert DeltaTable(f"{tmp_path}/tables/readings").to_pyarrow_table().num_rows == 2500
+    described = nexus("groups", "describe", topic, "--bootstrap", broker.bootstrap, "--json")
+    offsets = json.loads(described.stdout)
+    assert offsets["total_lag"] == 0, described.stdout
+
+    # Another for the same store waits or is refused; for the same partitions it is refused.
+    data = ("--data-dir", str(collector.directory / "data"), "--http", "127.0.0.1:0")
+    busy = nexus("collector", "maintain", "--store", collector.store)
+    assert busy.returncode == 1
+    assert "c-7" in busy.stderr
+    other = (f"delta://{tmp_path}/other", "--group", topic, "--partitions", "1-2")
+    refused = nexus("collector", "--queue", collector.queue, "--store", *other, *data)
+    assert refused.returncode == 2
+    assert "--partitions 1-2" in refused.stderr
+    assert "collector c-7" in refused.stderr
+
+    # Without its Java machine it ends, says so, and leaves nothing behind.
+    collector.kill_java()
+    assert collector.wait() == 1
+    collector.wait_gone()
+    assert "Java machine ended by itself (killed by signal 9" in collector.stderr
+    assert "Traceback" not in collector.stderr
