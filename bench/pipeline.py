@@ -74,7 +74,13 @@ def publish(broker: LocalBroker, topic: str, encoding: str, minutes: int, hosts:
         environment = {**os.environ, "NEXUS_STREAMER_STATE_DIR": state}
         command = [NEXUS, "streamer", "--source", source, "--queue", queue]
         command += ["--encoding", encoding, "--http", "127.0.0.1:0"]
-        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            command,
+            check=True,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def collect(queue: str, root: Path, *flags: str) -> Collected:

@@ -1,6 +1,6 @@
 """A real collector from its start to its end: what it tells, to whom, and what it refuses.
 
-One start of Spark serves all of it, so the tests of this file are one story.
+Starts of Spark are dear, so the tests of this file are one story.
 """
 
 from __future__ import annotations
@@ -26,24 +26,30 @@ FAMILIAR = {
     "BATCH_SIZE": "1000",
     "POLL_TIMEOUT": "5s",
     "PROCESSING_INTERVAL": "300ms",
-    "COLLECTOR_ID": "c-7",
 }
 
 
 @pytest.fixture
-def collector(
+def pair(
     tmp_path: Path, broker: BrokerProcess, make_topic: MakeTopic
-) -> Iterator[CollectorProcess]:
+) -> Iterator[tuple[CollectorProcess, CollectorProcess]]:
+    """Two collectors for one queue and one store."""
     topic = make_topic(PARTITIONS)
-    made = CollectorProcess(
-        tmp_path / "collector",
-        f"kafka://{broker.bootstrap}/{topic}",
-        f"delta://{tmp_path}/tables",
-        flags=("--group", topic),
-        environ=FAMILIAR,
-    )
+
+    def make(name: str) -> CollectorProcess:
+        return CollectorProcess(
+            tmp_path / name,
+            f"kafka://{broker.bootstrap}/{topic}",
+            f"delta://{tmp_path}/tables",
+            flags=("--group", topic),
+            environ=FAMILIAR | {"COLLECTOR_ID": name},
+            data_dir=tmp_path / "data",
+        )
+
+    made = make("c-7"), make("c-8")
     yield made
-    made.kill_all()
+    for each in made:
+        each.kill_all()
 
 
 def nexus(*words: str) -> subprocess.CompletedProcess[str]:
@@ -60,13 +66,13 @@ def page(http: str, path: str) -> str:
 
 @pytest.mark.timeout(400)
 def test_a_collector_from_start_to_end(
-    collector: CollectorProcess, broker: BrokerProcess, tmp_path: Path
+    pair: tuple[CollectorProcess, CollectorProcess], broker: BrokerProcess, tmp_path: Path
 ) -> None:
+    collector, second = pair
     topic = collector.queue.rpartition("/")[2]
     messages = arrow_messages(fleet(2500, gpus=16), 250)
     publish(broker.bootstrap, topic, messages, range(PARTITIONS))
-    collector.start()
-    line = collector.wait_line(
+    line = collector.start().wait_line(
         lambda line: line["readings"] == 2500 and line["lag_messages"] == 0, "2500 readings"
     )
 
@@ -85,24 +91,32 @@ def test_a_collector_from_start_to_end(
     assert f'nexus_collector_readings_stored_total{{store="{collector.store}"}} 2500.0' in metrics
     assert json.loads(page(line["http"], "/api/v1/status"))["readings"] == 2500
     assert DeltaTable(f"{tmp_path}/tables/readings").to_pyarrow_table().num_rows == 2500
-    described = nexus("groups", "describe", topic, "--bootstrap", broker.bootstrap, "--json")
-    offsets = json.loads(described.stdout)
-    assert offsets["total_lag"] == 0, described.stdout
 
-    # Another for the same store waits or is refused; for the same partitions it is refused.
-    data = ("--data-dir", str(collector.directory / "data"), "--http", "127.0.0.1:0")
+    # Another for the same store stands by; work by hand and the same partitions are refused.
+    waiting = second.start().wait_phase("standing by")
+    assert "c-7" in waiting["note"]
+    assert json.loads(page(waiting["http"], "/health"))["status"] == "standing by"
     busy = nexus("collector", "maintain", "--store", collector.store)
     assert busy.returncode == 1
     assert "c-7" in busy.stderr
-    other = (f"delta://{tmp_path}/other", "--group", topic, "--partitions", "1-2")
-    refused = nexus("collector", "--queue", collector.queue, "--store", *other, *data)
+    words = ["--store", f"delta://{tmp_path}/other", "--group", topic, "--partitions", "1-2"]
+    words += ["--data-dir", str(tmp_path / "data"), "--http", "127.0.0.1:0"]
+    refused = nexus("collector", "--queue", collector.queue, *words)
     assert refused.returncode == 2
     assert "--partitions 1-2" in refused.stderr
     assert "collector c-7" in refused.stderr
 
-    # Without its Java machine it ends, says so, and leaves nothing behind.
-    collector.kill_java()
-    assert collector.wait() == 1
+    # Told to stop, it ends with everything committed, and the other takes over.
+    assert collector.stop() == 0, collector.told()
     collector.wait_gone()
-    assert "Java machine ended by itself (killed by signal 9" in collector.stderr
-    assert "Traceback" not in collector.stderr
+    assert (collector.last()["phase"], collector.last()["problem"]) == ("ended", "")
+    described = nexus("groups", "describe", topic, "--bootstrap", broker.bootstrap, "--json")
+    assert json.loads(described.stdout)["lag"] == 0, described.stdout
+    second.wait_phase("running")
+
+    # Without its Java machine it ends, says so, and leaves nothing behind.
+    second.kill_java()
+    assert second.wait() == 1
+    second.wait_gone()
+    assert "Java machine ended by itself (killed by signal 9" in second.stderr
+    assert "Traceback" not in second.stderr

@@ -22,12 +22,11 @@ from nexus.telemetry.tables import TABLES
 from support.derived import expected_rollup
 from support.narrow_rows import narrow_rows
 from support.readings import NOON_US
-from support.reckoning import WIDTHS, same_tables
+from support.reckoning import WIDTHS, WRITTEN, same_tables
 from support.spark import spark_session
 
 Reader = Callable[[StoreUrl, str], pa.Table]
 BEFORE_MIDNIGHT_US = NOON_US + 43_140_000_000
-WRITTEN = ("readings", "quarantine", "rollup_1m", "rollup_1h", "latest", "gpus")
 
 
 def rows(batch: int) -> pa.Table:

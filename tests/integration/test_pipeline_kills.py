@@ -1,4 +1,4 @@
-"""kill -9 at the worst moments, of whatever part: every reading is stored once, and so what follows.
+"""kill -9 at the worst moments, of whatever part: every reading is stored once.
 
 One story with as few starts of Spark as it takes: each collector stands by while the one before it
 works, and takes over when that is killed. `tests/chaos` has the long one.
@@ -71,13 +71,11 @@ def shift(tmp_path: Path, make_broker: MakeBroker) -> Iterator[Shift]:
 def test_whatever_is_killed_every_reading_is_stored_once(shift: Shift) -> None:
     create_topic(admin_of(shift.broker.bootstrap), TOPIC, PARTITIONS)
     chance = random.Random(4)
-    sender = Sender(
-        shift.broker.bootstrap, TOPIC, PARTITIONS, seed=4, start_us=BEFORE_MIDNIGHT_US
-    )
+    sender = Sender(shift.broker.bootstrap, TOPIC, PARTITIONS, seed=4, start_us=BEFORE_MIDNIGHT_US)
     sender.scrapes(20)
 
     first = shift.start(*FEW, "--no-derive", die="before readings 1")
-    first.wait_phase("starting")
+    first.wait_turn()
     second = shift.start(*FEW, "--no-derive", die="after readings 1")
     waiting = second.wait_phase("standing by")
     assert "c0" in waiting["note"], "it says for whom it waits"

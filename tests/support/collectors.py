@@ -126,6 +126,12 @@ class CollectorProcess:
     def wait_phase(self, phase: str) -> Line:
         return self.wait_line(lambda line: line["phase"] == phase, phase)
 
+    def wait_turn(self) -> Line:
+        """Until it has the store, and starts Spark."""
+        return self.wait_line(
+            lambda line: line["phase"] == "running" or line["note"] == "Spark", "its turn"
+        )
+
     def wait_batches(self, count: int = 1) -> Line:
         """Until so many batches of this start are committed."""
         return self.wait_line(lambda line: line["batches"] >= count, f"{count} batches")
@@ -163,11 +169,13 @@ class CollectorProcess:
         self.wait()
         self.wait_gone()
 
-    def kill_java(self) -> None:
-        """kill -9 of its Java machine alone."""
-        for pid, words in self.processes().items():
-            if "org.apache.spark.deploy.SparkSubmit" in words:
-                kill(pid)
+    def kill_java(self) -> bool:
+        """kill -9 of its Java machine alone; False if it has none yet."""
+        found = self.processes().items()
+        java = [pid for pid, words in found if "org.apache.spark.deploy.SparkSubmit" in words]
+        for pid in java:
+            kill(pid)
+        return bool(java)
 
     def kill_all(self) -> None:
         """kill -9 of everything at once, as when the machine loses power; safe to call twice."""

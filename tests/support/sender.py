@@ -48,6 +48,7 @@ class Sender:
         topic: str,
         partitions: int,
         seed: int,
+        *,
         gpus: int = 8,
         start_us: int = NOON_US,
     ) -> None:

@@ -1,6 +1,7 @@
 """Of two rows for one window the better is written, each to the file of its day."""
 
 from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,16 @@ def batches(rows: Iterable[dict[str, Any]], *, is_old: bool) -> Iterable[pa.Reco
 
 
 def written(
-    files: TableFiles, new: Iterable[dict[str, Any]], old: Iterable[dict[str, Any]] = ()
+    files: TableFiles,
+    new: Iterable[dict[str, Any]],
+    old: Iterable[dict[str, Any]] = (),
+    final: frozenset[date] = frozenset(),
+    *,
+    renew: bool = False,
 ) -> list[NewFile]:
     rows = [*batches(new, is_old=False), *batches(old, is_old=True)]
-    made = [
-        SparkRow(**said) for batch in write_rollup(files)(iter(rows)) for said in batch.to_pylist()
-    ]
+    write = write_rollup(files, final, renew=renew)
+    made = [SparkRow(**said) for batch in write(iter(rows)) for said in batch.to_pylist()]
     return written_files(made).get("rollup_1m", [])
 
 
@@ -62,9 +67,21 @@ def test_a_row_made_of_more_readings_is_kept(files: TableFiles) -> None:
     assert made.column("mean").to_pylist() == [3.0, 60.0, 4.0]
 
 
-def test_the_new_row_wins_where_both_know_as_much(files: TableFiles) -> None:
-    made = read(files, written(files, [row(0, 2, hostname="new")], [row(0, 2, hostname="old")]))
-    assert made.column("hostname").to_pylist() == ["new"]
+@pytest.mark.parametrize(("renew", "kept"), [(False, "old"), (True, "new")])
+def test_where_both_know_as_much_the_stored_row_stays_unless_renewed(
+    files: TableFiles, renew: bool, kept: str
+) -> None:
+    new, old = [row(0, 2, hostname="new")], [row(0, 2, hostname="old")]
+    made = read(files, written(files, new, old, renew=renew))
+    assert made.column("hostname").to_pylist() == [kept]
+
+
+def test_on_a_day_of_which_readings_were_removed_stored_rows_stay(files: TableFiles) -> None:
+    tomorrow = 24 * 60
+    new = [row(0, 5, mean=5.0), row(1, 5, mean=5.0), row(tomorrow, 5, mean=5.0)]
+    old = [row(0, 2, mean=2.0), row(tomorrow, 2, mean=2.0)]
+    made = read(files, written(files, new, old, frozenset({date(2025, 7, 18)})))
+    assert made.sort_by("start").column("mean").to_pylist() == [2.0, 5.0, 5.0]
 
 
 def test_what_only_one_side_has_is_kept(files: TableFiles) -> None:

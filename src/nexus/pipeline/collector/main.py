@@ -106,7 +106,7 @@ async def _announce(collector: Collector, port: SidePort, as_json: bool) -> None
     print(
         f"collector ready: {collector.queue} to {', '.join(s.url for s in collector.stores)}"
         f" (http {_address(port)}, Spark {own.master or f'local[{own.cores}]'},"
-        f" data {collector.folder}, {view.at - view.began_at:.1f} s)",
+        f" {view.at - view.began_at:.1f} s)",
         flush=True,
     )
 

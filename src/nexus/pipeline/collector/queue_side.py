@@ -64,7 +64,8 @@ class QueueSide:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
-        self._commit()
+        if not self._progress.view().queue_problem:
+            self._commit()
         self._reader.close()
 
     def _run(self) -> None:

@@ -77,10 +77,12 @@ class Collector:
             self._carry()
         except _Told:
             return
-        except (Py4JError, OSError) as error:
+        except Exception as error:
             if self._stop.is_set():
-                return
-            raise self.spark_run.explain(error) from error
+                return  # of what was cut off
+            if isinstance(error, Py4JError | OSError):
+                raise self.spark_run.explain(error) from error
+            raise
         finally:
             self._end()
 

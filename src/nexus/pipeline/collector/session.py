@@ -68,6 +68,8 @@ class SparkRun:
         try:
             context = SparkContext(gateway=gateway, conf=_told(conf))
             self._spark = SparkSession(context)
+            # It prints the trace of a connection that Java's end cut off; that end is told anyway.
+            setattr(context._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
         except Exception as error:
             raise SparkFailed(f"Spark does not start: {_reason(error)}{self._words()}") from error
         return self._spark
@@ -167,7 +169,8 @@ class SparkRun:
             with self._lock:
                 if self._stopped:
                     raise SparkFailed("stopped")
-                self._process = _started([*words, "pyspark-shell"], home, info, output)
+                environment = _environment_of(home, info, conf)
+                self._process = _started([*words, "pyspark-shell"], environment, output)
             port, secret = self._connection(info)
         with _environment({_PORT: str(port), _SECRET: secret}):
             gateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark's own
@@ -194,17 +197,24 @@ class SparkRun:
         return f": {said[:_LINE_MAX]}" * bool(said) + f" (see {self.places.output})"
 
 
-def _started(
-    words: list[str], home: Path, info: Path, output: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    environment = {
+def _environment_of(home: Path, info: Path, conf: Mapping[str, str]) -> dict[str, str]:
+    # Not all of Spark's Python processes on the driver look into what is shipped.
+    shipped = [path for path in conf.get("spark.submit.pyFiles", "").split(",") if path]
+    paths = [*shipped, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
         **os.environ,
+        **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}),
         "SPARK_HOME": str(home),
         "SPARK_CONNECT_MODE": "0",
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
         "MALLOC_ARENA_MAX": "2",
     }
+
+
+def _started(
+    words: list[str], environment: Mapping[str, str], output: IO[bytes]
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         words,
         env=environment,

@@ -18,7 +18,7 @@ _WHEN = (2020, 1, 1, 0, 0, 0)
 def ship(folder: Path) -> Path:
     """Write `nexus.zip` into a folder, with every module of the package."""
     package = Path(nexus.__file__).parent
-    target = folder / "nexus.zip"
+    target = folder.absolute() / "nexus.zip"
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for module in sorted(package.rglob("*.py")):
             name = str(module.relative_to(package.parent))

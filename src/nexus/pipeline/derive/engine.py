@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from nexus.pipeline.derive.options import DeriveOptions
-from nexus.pipeline.derive.windows import Held, micros
+from nexus.pipeline.derive.windows import DAY, Held, micros
 from nexus.pipeline.lake.datafile import DataFile
 from nexus.pipeline.lake.fence import Fence
 from nexus.pipeline.lake.files import NewFile, TableFiles
@@ -25,7 +25,7 @@ from nexus.telemetry.tables import TABLES
 JOB_GROUP: Final = "nexus-derive"
 READINGS_APP: Final = "readings"  # the version of `readings` that a table stands for
 CLOSED_APP: Final = "closed"  # seconds since 1970: all windows before are stored
-_DAY_US: Final = 86_400_000_000
+REMOVED_APP: Final = "removed:"  # and a day, in `readings`: retention removed some of that day
 _CONF: Final = {
     # Groups are kept in a hash map however many there are: a task has few enough rows.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000000",
@@ -80,7 +80,7 @@ def held(file: DataFile) -> Held:
     if file.low is not None and file.high is not None:
         return Held(micros(file.low), micros(file.high), file.rows)
     day = micros(datetime.fromisoformat(file.partition["day"]).replace(tzinfo=UTC))
-    return Held(day, day + _DAY_US - 1, file.rows)
+    return Held(day, day + DAY - 1, file.rows)
 
 
 def marked(rows: DataFrame, *, is_old: bool) -> DataFrame:

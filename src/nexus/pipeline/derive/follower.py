@@ -73,7 +73,7 @@ class Follower:
         wait_s = 0.0
         while not stop.wait(wait_s):
             try:
-                self.step(stopped=stop.is_set)
+                said = self.step(stopped=stop.is_set)
             except Fenced:
                 raise
             except (PipelineError, PySparkException, Py4JError, OSError) as error:
@@ -84,7 +84,7 @@ class Follower:
                 wait_s = min(_PATIENCE_S, max(1.0, 2 * wait_s))
             else:
                 self.problem = ""
-                wait_s = self._options.interval_s
+                wait_s = 0.0 if said.unfinished else self._options.interval_s
 
     def cancel(self) -> None:
         """End the running jobs, from another thread; their work is done again later."""

@@ -21,6 +21,7 @@ class DeriveOptions:
     late_interval_s: Mapping[str, float] = field(
         default_factory=lambda: {"rollup_1m": 60.0, "rollup_1h": 600.0}
     )
+    turn_s: float = 30.0  # after which a table with more to do lets the others have their turn
     piece_rows: int = 20_000_000  # readings that are computed before a commit
     partition_rows: int = 500_000  # readings in the memory of one task
     uuids_max: int = 64  # late readings of fewer GPUs do not have the others computed again

@@ -15,7 +15,7 @@ class TableProgress:
     rows: int = 0  # readings that were read
     late: int = 0  # pieces of windows that were stored before
     seconds: float = 0.0
-    unfinished: bool = False  # more is to be done that need not wait
+    unfinished: bool = False  # more is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Progress:
 
     version: int  # of `readings` that the step saw
     tables: Mapping[str, TableProgress] = field(default_factory=dict)
+
+    @property
+    def unfinished(self) -> bool:
+        return any(table.unfinished for table in self.tables.values())
 
     @property
     def lag(self) -> int:

@@ -1,8 +1,8 @@
 """Computes a derived table again from `readings`, for a span of time; for the holder of the lock.
 
 What is there stays in place until its replacement is committed. A window keeps what is stored of
-it where that was made of more readings than are left (retention removes them), unless told to be
-exact.
+it where that was made of more readings than are left, or where retention has removed readings of
+its day, unless told to be exact.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _rollup(
     made = pieces(clipped(windows, None, closed), files, engine.options.piece_rows, HOUR)
     for number, piece in enumerate(made):
         told(number, len(made))
-        rollup.compute(Task(piece), exact=exact)
+        rollup.compute(Task(piece, renew=True), exact=exact)
     told(len(made), len(made))
     return Rebuilt(name, len(made), sum(piece.rows for piece in made))
 

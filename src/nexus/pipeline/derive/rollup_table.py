@@ -8,24 +8,36 @@ leaves a table that is right as far as it says, and work that is done again with
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Final
 
 from pyspark.sql import DataFrame
 
-from nexus.pipeline.derive.engine import CLOSED_APP, READINGS_APP, Engine, held, marked, rows_of
+from nexus.pipeline.derive.engine import (
+    CLOSED_APP,
+    READINGS_APP,
+    REMOVED_APP,
+    Engine,
+    held,
+    marked,
+    rows_of,
+)
 from nexus.pipeline.derive.parts import WINDOW_PART, by_window
 from nexus.pipeline.derive.progress import TableProgress
 from nexus.pipeline.derive.rollup import MEASURES, READ, rollup
 from nexus.pipeline.derive.scan import Scan, dealt
 from nexus.pipeline.derive.touched import touched
 from nexus.pipeline.derive.windows import (
+    DAY,
     HOUR,
     SECOND,
     Piece,
     Span,
     clipped,
+    floor,
     moment_of,
     next_closed,
     overlaps,
@@ -54,14 +66,7 @@ class Task:
     uuids: frozenset[str] | None = None
     says: Mapping[str, int] | None = None
     late: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a step does, in order."""
-
-    tasks: tuple[Task, ...]
-    has_late: bool  # readings of stored windows are dealt with
+    renew: bool = False  # also rows that are made of as many readings as before
 
 
 class RollupTable:
@@ -76,6 +81,8 @@ class RollupTable:
         self._seen: int | None = None  # version whose new files have been looked at
         self._late: dict[str, DataFile] = {}  # of those: with readings of stored windows
         self._late_after = 0.0
+        self._tasks: deque[Task] = deque()  # of the plan that is being worked off
+        self._planned_late: tuple[str, ...] = ()  # what of the late files it deals with
 
     @property
     def version(self) -> int | None:
@@ -89,26 +96,34 @@ class RollupTable:
     def step(
         self, now_s: float, *, drain: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> TableProgress:
-        """Do what is due, up to the version that the handle of `readings` is at."""
+        """Do what is due as of the version that `readings` is at, or go on with that.
+
+        After a while the rest is left to the next step, so that other tables have their turn;
+        with `drain`, all of it is done.
+        """
         began = time.monotonic()
         self.table.refresh()
-        self._look()
-        plan = self._planned(self._readings.version, now_s, drain=drain)
+        if not self._tasks:
+            self._look()
+            self._tasks.extend(self._planned(self._readings.version, now_s, drain=drain))
         done: list[Task] = []
-        for task in plan.tasks:
-            if stopped():
-                break
-            self.compute(task)
-            done.append(task)
-        if plan.has_late and len(done) == len(plan.tasks):
-            self._late.clear()
-            self._late_after = now_s + self._engine.options.late_interval_s.get(self._name, 0.0)
-        return self._progress(done, time.monotonic() - began, len(done) < len(plan.tasks))
+        try:
+            while self._tasks and not stopped():
+                self.compute(self._tasks[0])
+                done.append(self._tasks.popleft())
+                if not drain and time.monotonic() - began > self._engine.options.turn_s:
+                    break
+        except BaseException:
+            self._tasks.clear()  # what is late is still noted, so the next plan has it
+            raise
+        if not self._tasks:
+            self._settle(now_s)
+        return self._progress(done, time.monotonic() - began)
 
     def compute(self, task: Task, *, exact: bool = False) -> None:
         """Compute windows and put them in the place of what is stored of them, in one commit.
 
-        With `exact`, what is stored of them does not count, even if it knows more.
+        What is stored is kept where it was made of more readings. With `exact` it does not count.
         """
         for attempt in range(ATTEMPTS):
             self.table.refresh()
@@ -128,6 +143,14 @@ class RollupTable:
                 return
 
     # What is due
+
+    def _settle(self, now_s: float) -> None:
+        """The plan is done: what was late in it is no more."""
+        if self._planned_late:
+            self._late_after = now_s + self._engine.options.late_interval_s.get(self._name, 0.0)
+        for path in self._planned_late:
+            self._late.pop(path, None)
+        self._planned_late = ()
 
     def _look(self) -> None:
         """Take note of files that came since the last look and hold readings of stored windows."""
@@ -150,17 +173,18 @@ class RollupTable:
         # Nobody knows what is new: everything may be.
         return self._readings.files()
 
-    def _planned(self, version: int, now_s: float, *, drain: bool) -> Plan:
+    def _planned(self, version: int, now_s: float, *, drain: bool) -> list[Task]:
         """Late pieces first: only after them may a commit say that the version is done."""
         closed = self.closed
         closing = self._closing(closed, version, now_s)
-        has_late = bool(self._late) and (bool(closing) or drain or now_s >= self._late_after)
-        late = self._late_tasks(closed) if has_late and closed is not None else []
+        is_due = bool(closing) or drain or now_s >= self._late_after
+        self._planned_late = tuple(self._late) if is_due else ()
+        late = self._late_tasks(closed) if self._planned_late and closed is not None else []
         if late and not closing:
             late[-1] = replace(late[-1], says={READINGS_APP: version})
         if not late and not closing and self._is_behind(version):
             self.table.replace([], [], {READINGS_APP: version}, self._engine.fence)
-        return Plan((*late, *closing), has_late)
+        return [*late, *closing]
 
     def _closing(self, closed: int | None, version: int, now_s: float) -> list[Task]:
         """The windows that close now; each commit says up to where."""
@@ -214,7 +238,8 @@ class RollupTable:
         files = -(-tasks // _WRITTEN_SHARE) + rows_of(old) // self._engine.options.partition_rows
         if old or files != tasks:
             frame = frame.repartition(files, "gpu_number")
-        write = write_rollup(self._engine.files_of(self._name))
+        final = self._final_days(task.piece.spans) if old else frozenset()
+        write = write_rollup(self._engine.files_of(self._name), final, renew=task.renew)
         return written_files(frame.mapInArrow(write, WRITTEN).collect()).get(self._name, [])
 
     def _computed(self, task: Task, files: Sequence[DataFile], tasks: int) -> DataFrame:
@@ -231,6 +256,16 @@ class RollupTable:
         parts = scan.frame(self._engine.spark).repartition(tasks, "gpu_number")
         return marked(rollup(parts), is_old=False)
 
+    def _final_days(self, spans: Sequence[Span]) -> frozenset[date]:
+        """The days of which readings were removed: what is stored of them is all there is."""
+        days = {
+            moment_of(start).date()
+            for span in spans
+            for start in range(floor(span.low, DAY), span.high, DAY)
+        }
+        known = self._readings.transaction_version
+        return frozenset(day for day in days if known(f"{REMOVED_APP}{day}") is not None)
+
     def _stored(self, task: Task, files: Sequence[DataFile], *, outside: bool) -> DataFrame:
         """The rows of files that are replaced: all, or only those that are not computed anew."""
         scan = Scan(
@@ -243,7 +278,7 @@ class RollupTable:
         )
         return scan.frame(self._engine.spark)
 
-    def _progress(self, done: Sequence[Task], seconds: float, unfinished: bool) -> TableProgress:
+    def _progress(self, done: Sequence[Task], seconds: float) -> TableProgress:
         self.table.refresh()
         closed = self.closed
         return TableProgress(
@@ -253,7 +288,7 @@ class RollupTable:
             rows=sum(task.piece.rows for task in done),
             late=sum(task.late for task in done),
             seconds=seconds,
-            unfinished=unfinished,
+            unfinished=bool(self._tasks),
         )
 
 

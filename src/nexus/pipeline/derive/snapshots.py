@@ -8,6 +8,7 @@ the two commits only makes the next step begin at the earlier of their versions.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -41,6 +42,8 @@ class Snapshots:
         self._readings = readings
         self.latest, self.gpus = (engine.table(name) for name in SNAPSHOTS)
         self._due_s = self._prune_due_s = 0.0
+        self._todo: deque[list[DataFile]] = deque()  # what is being worked off
+        self._todo_version = 0
 
     @property
     def version(self) -> int | None:
@@ -51,30 +54,47 @@ class Snapshots:
     def step(
         self, now_s: float, *, drain: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> TableProgress:
-        """Take in what came since. Large tables are written less often: see LOAD."""
+        """Take in what came since, or go on with that. Large tables rest for longer: see LOAD."""
         if now_s < self._due_s and not drain:
             return TableProgress(self.version)
         began = time.monotonic()
         self.latest.refresh()
         self.gpus.refresh()
-        version = self._readings.version
-        new = [] if self.version == version else self._new(version)
-        shares = list(_shares(new, self._engine.options.piece_rows))
-        done = 0
-        for share in shares:
-            if stopped():
-                break
-            done += 1
-            says = {READINGS_APP: version} if done == len(shares) else {}
-            self.merge(share, says, oldest_us=self._oldest(now_s) if says else None)
-        if not shares and version - (self.version or 0) >= self._engine.options.heartbeat_versions:
-            self._say(version)
+        if not self._todo:
+            self._plan(self._readings.version)
+        done: list[DataFile] = []
+        pieces = 0
+        try:
+            while self._todo and not stopped():
+                self._take(self._todo[0], now_s)
+                done += self._todo.popleft()
+                pieces += 1
+                if not drain and time.monotonic() - began > self._engine.options.turn_s:
+                    break
+        except BaseException:
+            self._todo.clear()
+            raise
         seconds = time.monotonic() - began
-        self._due_s = now_s + LOAD * seconds
-        rows = sum(map(rows_of, shares[:done]))
-        return TableProgress(
-            self.version, None, done, rows, 0, seconds, unfinished=done < len(shares)
-        )
+        self._due_s = 0.0 if self._todo else now_s + LOAD * seconds
+        rows = rows_of(done)
+        return TableProgress(self.version, None, pieces, rows, 0, seconds, bool(self._todo))
+
+    def _plan(self, version: int) -> None:
+        known = self.version
+        new = [] if known == version else self._new(known, version)
+        self._todo.extend(_shares(new, self._engine.options.piece_rows))
+        self._todo_version = version
+        if not new and version - (known or 0) >= self._engine.options.heartbeat_versions:
+            for table in (self.latest, self.gpus):
+                table.replace([], [], {READINGS_APP: version}, self._engine.fence)
+
+    def _take(self, share: Sequence[DataFile], now_s: float) -> None:
+        """Merge a share; with the last of them all readings of the version are there."""
+        if len(self._todo) > 1:
+            self.merge(share, {})
+        else:
+            says = {READINGS_APP: self._todo_version}
+            self.merge(share, says, oldest_us=self._oldest(now_s))
 
     def merge(
         self,
@@ -99,9 +119,8 @@ class Snapshots:
             self.merge(share, {}, anew=anew)
         return rows_of(files)
 
-    def _new(self, version: int) -> list[DataFile]:
+    def _new(self, known: int | None, version: int) -> list[DataFile]:
         """Files with readings that the tables may not know."""
-        known = self.version
         if known is not None and known <= version:
             try:
                 added = self._readings.added_between(known, version)
@@ -125,10 +144,6 @@ class Snapshots:
             return None
         self._prune_due_s = now_s + self._engine.options.prune_interval_s
         return min((held(file).low for file in self._readings.files()), default=None)
-
-    def _say(self, version: int) -> None:
-        for table in (self.latest, self.gpus):
-            table.replace([], [], {READINGS_APP: version}, self._engine.fence)
 
     def _job(
         self,

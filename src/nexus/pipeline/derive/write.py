@@ -1,14 +1,16 @@
 """What the tasks that write derived tables do: keep the right row of each key, and write files.
 
 The rows of the files that are replaced come together with those computed anew. Of two rows for
-one window that made of more readings is kept, and the new one if they are equal: readings are
-only ever added, so fewer of them means that retention has removed some, and then the old row is
-the better one. That also makes every piece of work safe to repeat.
+one window that made of more readings is kept: readings are only ever added, so fewer of them
+means that retention has removed some, and then the old row is the better one. On days of which
+readings are known to be removed, the old row stays whatever comes. That also makes every piece
+of work safe to repeat.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,12 +23,14 @@ from nexus.pipeline.lake.files import NewFile, TableFiles
 from nexus.pipeline.lake.merge import in_order
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA, TIMESTAMP
-from nexus.telemetry.scalars import scalar
+from nexus.telemetry.scalars import scalar, whole
 from nexus.telemetry.tables import TableSpec
 
 Batches = Iterator[pa.RecordBatch]
 WRITTEN: Final = "table string, file string"
 AGE: Final = "is_old"  # a row of a file that is replaced
+_WEIGHT: Final = "readings"
+_MOST: Final = 2**62
 
 
 def written_files(rows: Sequence[Any]) -> dict[str, list[NewFile]]:
@@ -37,23 +41,37 @@ def written_files(rows: Sequence[Any]) -> dict[str, list[NewFile]]:
     return files
 
 
-def write_rollup(files: TableFiles) -> Callable[[Batches], Batches]:
-    """A task's work for a rollup: its rows into a file for each day."""
+def write_rollup(
+    files: TableFiles, final: frozenset[date] = frozenset(), *, renew: bool = False
+) -> Callable[[Batches], Batches]:
+    """A task's work for a rollup: its rows into a file for each day.
+
+    Rows of `final` days are not replaced; with `renew`, rows made of as many readings are.
+    """
 
     def write(batches: Batches) -> Batches:
         rows = _table(batches)
         if rows is None:
             return
         told = Told(rows)
-        readings = pc.add(told.rows.column("count"), told.rows.column("missing"))
         kept = first_of_each(
-            told.rows.append_column("readings", readings),
+            told.rows.append_column(_WEIGHT, _weight(told.rows, final)),
             (*SERIES, "start"),
-            {"readings": "descending", AGE: "ascending"},
+            {_WEIGHT: "descending", AGE: "ascending" if renew else "descending"},
         )
         yield from _written(files, _rollup_rows(kept, told, files.spec))
 
     return write
+
+
+def _weight(rows: pa.Table, final: frozenset[date]) -> pa.ChunkedArray:
+    """How many readings a row is made of, or more than any for one that must stay."""
+    readings = pc.add(rows.column("count"), rows.column("missing"))
+    if not final:
+        return readings
+    days = pa.array(sorted(final), pa.date32())
+    is_final = pc.is_in(rows.column("start").cast(pa.date32()), value_set=days)
+    return pc.if_else(pc.and_(is_final, rows.column(AGE)), whole(_MOST), readings)
 
 
 def write_snapshots(
