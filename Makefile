@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-streamer packages lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline packages lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +14,7 @@ ARGS ?=
 WORKERS ?= 2
 
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.project ## Make .venv with the command `nexus` in it
 	@echo "ready: $(BIN)/nexus"
@@ -63,6 +63,9 @@ bench: setup ## Measure the broker, with brokers of its own
 
 bench-streamer: setup ## Measure the streamer, with a broker of its own
 	$(BIN)/python bench/streamer.py $(ARGS)
+
+bench-pipeline: setup ## Measure the pipeline, with a broker of its own
+	$(BIN)/python bench/pipeline.py $(ARGS)
 
 lock: ## Pin the newest allowed Python packages anew (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal \

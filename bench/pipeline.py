@@ -72,7 +72,7 @@ def publish(broker: LocalBroker, topic: str, encoding: str, minutes: int, hosts:
     queue = f"kafka://{broker.bootstrap}/{topic}"
     with tempfile.TemporaryDirectory() as state:
         environment = {**os.environ, "NEXUS_STREAMER_STATE_DIR": state}
-        command = [NEXUS, "streamer", "--source", source, "--queue", queue]
+        command = [str(NEXUS), "streamer", "--source", source, "--queue", queue]
         command += ["--encoding", encoding, "--http", "127.0.0.1:0"]
         subprocess.run(
             command,

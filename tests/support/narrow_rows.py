@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from support.readings import readings
-from support.spark import spark_session
 
 from nexus.pipeline.narrow import NARROW_SCHEMA, Narrower
 from nexus.telemetry.normalise import normalise
+from support.readings import readings
+from support.spark import spark_session
 
 
 def narrow_rows(rows: Sequence[Mapping[str, object]], partition: int = 0) -> pa.Table:

@@ -6,13 +6,13 @@ from math import inf, nan
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from support.readings import NOON_US, readings
-from support.spark import spark_session
 
 from nexus.pipeline.narrow import Narrower, unreadable
 from nexus.pipeline.validate import validate
 from nexus.telemetry.checks import NO_IDENTITY, NO_NUMBER, TOO_EARLY, TOO_LATE
 from nexus.telemetry.normalise import normalise
+from support.readings import NOON_US, readings
+from support.spark import spark_session
 
 NOON = datetime.fromtimestamp(NOON_US / 1e6, UTC)
 MINUTE_US = 60_000_000
