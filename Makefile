@@ -30,7 +30,7 @@ $(VENV)/.project: $(VENV)/.packages pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: setup ## Start the broker on ./data and stream a fleet into it
+run: setup ## Start broker, collector and a simulated fleet on ./data
 	@tools/run $(ARGS)
 
 packages: ## Install the Debian packages that some tests use, where allowed

@@ -173,16 +173,14 @@ def test_a_crash_between_any_two_commits_changes_nothing_in_the_end(
     clock = Clock(NOON + 3 * HOUR)
     options = DeriveOptions(piece_rows=200, dense_rows=0)
     put(store, readings.slice(0, 100))
-    crash_after(1)  # `latest` is written, `gpus` is not
-    with pytest.raises(Crash):
-        follower(store, clock, options).step()
-    crash_after(4)  # both, the minutes, and not the hours
+    crash_after(3)  # both snapshots and the minutes, and not the hours
     with pytest.raises(Crash):
         follower(store, clock, options).step()
     put(store, readings.slice(100))
-    crash_after(3)  # both, and the first piece of the minutes, all of which are late
-    with pytest.raises(Crash):
-        follower(store, clock, options).step()
+    for commits in (1, 3):  # `latest` without `gpus`; then one piece of the minutes, all late
+        crash_after(commits)
+        with pytest.raises(Crash):
+            follower(store, clock, options).step()
     crash_after(10**9)
     said = follower(store, clock, options).step()
     assert said.tables["rollup_1m"].late == 2

@@ -10,6 +10,7 @@ import pytest
 
 from nexus.broker.topic_config import DEFINITIONS
 from nexus.settings.broker import SECTIONS
+from nexus.settings.collector import CollectorSection
 from nexus.settings.options import options_of
 from nexus.settings.streamer import StreamerSection
 
@@ -38,6 +39,12 @@ def test_every_setting_is_on_the_operations_page(section: str) -> None:
 def test_every_setting_of_the_streamer_is_on_its_page() -> None:
     text = section_of((DOCS / "streamer.md").read_text(), "`streamer`")
     keys = [option.key for option in options_of(StreamerSection).values()]
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_every_setting_of_the_collector_is_on_its_page() -> None:
+    text = section_of((DOCS / "collector.md").read_text(), "`collector`")
+    keys = [option.key for option in options_of(CollectorSection).values()]
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -166,8 +167,11 @@ class Collector:
             raise
 
     def _start_chores(self, spark: SparkSession) -> None:
-        chores = [chore for store in self.stores for chore in store.chores(spark)]
-        self._chores = [ChoreThread(chore, self.progress) for chore in chores]
+        for store in self.stores:
+            suffix = f" {store.url}" if len(self.stores) > 1 else ""
+            for work in store.chores(spark):
+                named = replace(work, name=work.name + suffix)
+                self._chores.append(ChoreThread(named, self.progress))
         if not self.own.available_now:
             for chore in self._chores:
                 chore.start()

@@ -23,7 +23,7 @@ from nexus.telemetry.scalars import scalar
 # Of every row: its GPU, both halves of its series, and what its text columns say.
 GPU, SERIES, CONTEXT, TOLD = "gpu_number", ("series_a", "series_b"), "context", "told"
 _NUMBERS: Final = (GPU, *SERIES, CONTEXT)
-_KEPT: Final = 200_000  # contexts that a worker remembers: pods come and go
+_KEPT: Final = 100_000  # contexts that a worker remembers: pods come and go
 
 
 class _Context(NamedTuple):

@@ -26,7 +26,7 @@ from nexus.pipeline.lake.files import TableFiles
 from nexus.telemetry.reading import TIMESTAMP
 from nexus.telemetry.scalars import scalar
 
-GATHERED_ROWS: Final = 262_144  # contexts are told apart once for so many rows
+GATHERED_ROWS: Final = 524_288  # contexts are told apart once for so many rows
 TASK_ROWS: Final = 1_000_000
 _SPANS_AS_FILTER: Final = 8
 

@@ -187,10 +187,12 @@ def _read(table: LakeTable, files: Sequence[DataFile]) -> pa.Table:
 
 def _shares(files: Sequence[DataFile], rows_max: int) -> Iterator[list[DataFile]]:
     share: list[DataFile] = []
+    rows = 0
     for file in files:
-        if share and rows_of(share) + file.rows > rows_max:
+        if share and rows + file.rows > rows_max:
             yield share
-            share = []
+            share, rows = [], 0
         share.append(file)
+        rows += file.rows
     if share:
         yield share

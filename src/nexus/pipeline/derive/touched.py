@@ -7,6 +7,7 @@ computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,8 @@ from nexus.pipeline.lake.files import TableFiles
 from nexus.telemetry.scalars import whole
 
 Batches = Iterator[pa.RecordBatch]
-_SCHEMA = "start long, uuid string"
+PAIRS_MAX: Final = 50_000  # of windows and GPUs, that one batch of readings may name
+_SCHEMA: Final = "start long, uuid string"
 
 
 def touched(
@@ -38,13 +40,15 @@ def _looked_up(
 ) -> dict[int, frozenset[str] | None]:
     tasks = dealt(files, engine.cores)
     look = look_into(engine.files_of("readings"), tasks, width, engine.options.uuids_max)
-    rows = engine.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(look, _SCHEMA).collect()
-    return _by_window(((row.start, row.uuid) for row in rows), engine.options.uuids_max)
+    found = engine.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(look, _SCHEMA).toArrow()
+    pairs = zip(*(column.to_pylist() for column in found.columns), strict=True)
+    return _by_window(pairs, engine.options.uuids_max)
 
 
 def _by_window(
     pairs: Iterable[tuple[int, str | None]], uuids_max: int
 ) -> dict[int, frozenset[str] | None]:
+    """The GPUs of each window; None for one of too many."""
     found: dict[int, set[str | None]] = {}
     for start, uuid in pairs:
         found.setdefault(start, set()).add(uuid)
@@ -57,6 +61,8 @@ def _by_window(
 def look_into(
     files: TableFiles, tasks: Sequence[Sequence[str]], width: int, uuids_max: int
 ) -> Callable[[Batches], Batches]:
+    """A task's work: the windows, and their GPUs, of the readings in its files."""
+
     def look(numbers: Batches) -> Batches:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
@@ -73,8 +79,15 @@ def _pairs(table: pa.Table, width: int, uuids_max: int) -> pa.Table:
     start = pc.multiply(pc.divide(ticks, whole(width)), whole(width))
     pairs = pa.table({"start": start, "uuid": table.column("uuid").cast(pa.string())})
     pairs = pairs.group_by(["start", "uuid"], use_threads=False).aggregate([])
-    counts = pairs.group_by("start", use_threads=False).aggregate([("uuid", "count")])
-    many = counts.filter(pc.greater(counts.column("uuid_count"), whole(uuids_max)))
+    windows = pairs.group_by("start", use_threads=False).aggregate([("uuid", "count")])
+    if pairs.num_rows > PAIRS_MAX:
+        return _of_any(windows)
+    is_many = pc.greater(windows.column("uuid_count"), whole(uuids_max))
+    many = windows.filter(is_many)
     few = pairs.filter(pc.invert(pc.is_in(pairs.column("start"), many.column("start"))))
-    said = pa.table({"start": many.column("start"), "uuid": pa.nulls(many.num_rows, pa.string())})
-    return pa.concat_tables([few.select(["start", "uuid"]), said])
+    return pa.concat_tables([few.select(["start", "uuid"]), _of_any(many)])
+
+
+def _of_any(windows: pa.Table) -> pa.Table:
+    anyone = pa.nulls(windows.num_rows, pa.string())
+    return pa.table({"start": windows.column("start"), "uuid": anyone})

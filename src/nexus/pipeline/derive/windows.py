@@ -131,7 +131,10 @@ class Touched:
         for start, uuids in self.exact.items():
             if not overlaps(piece.spans, start, start):
                 continue
-            if uuids is None or len(found := found | uuids) > most:
+            if uuids is None:
+                return None
+            found.update(uuids)
+            if len(found) > most:
                 return None
         return frozenset(found)
 
