@@ -54,7 +54,7 @@ class Chaos:
             self.folder / f"collector-{number}",
             f"kafka://{self.broker.bootstrap}/{TOPIC}",
             str(self.store),
-            ("--trigger", "200ms", "--batch-size", "20000", *flags),
+            ("--trigger", "100ms", "--batch-size", "5000", *flags),
             data_dir=self.folder / "data",
             settings=f"{SETTINGS}, collector_id: c{number}",
             die=die,
@@ -71,12 +71,15 @@ class Chaos:
         """Kill a collector that has the store, one way or another."""
         if collector.die and self._died(collector):
             return
-        if self.chance.random() < 0.2:  # while it starts
-            time.sleep(self.chance.uniform(0, 12))
+        if self.chance.random() < 0.15:  # while it starts
+            time.sleep(self.chance.uniform(0, 8))
         else:
             collector.wait_phase("running")
+            if self.chance.random() < 0.6:
+                collector.wait_batches(1)
+            time.sleep(self.chance.uniform(0, 4))
             self._disturb(collector)
-            time.sleep(self.chance.uniform(0, 8))
+            time.sleep(self.chance.uniform(0, 4))
         how = self.chance.choice([self._everything, self._driver, self._java])
         how(collector)
 
@@ -93,7 +96,7 @@ class Chaos:
         return True
 
     def _disturb(self, collector: CollectorProcess) -> None:
-        if self.chance.random() < 0.25 and (workers := collector.workers()):
+        if self.chance.random() < 0.3 and (workers := collector.workers()):
             kill(self.chance.choice(workers))
             self.totals["(worker)"] += 1
         if self.chance.random() < 0.15:
@@ -141,7 +144,7 @@ def test_dozens_of_killed_collectors_store_every_reading_once(
         chaos.totals["everything"] += 1
         running.kill_all()
         sender.stop()
-        last = chaos.start("--available-now")
+        last = chaos.start("--available-now", "--batch-size", "200000")
         assert last.wait(600) == 0, last.told()
     finally:
         for collector in chaos.made:

@@ -1,4 +1,7 @@
-"""The collector on a real Spark cluster whose workers do not have nexus, with tables in S3."""
+"""The collector on a real Spark cluster whose workers do not have nexus, with tables in S3.
+
+One executor is killed on the way.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.broker import BrokerProcess
-from support.collectors import CollectorProcess
+from support.collectors import CollectorProcess, kill
 from support.fixtures import MakeTopic
 from support.object_store import CREDENTIALS, object_store, store_at
 from support.reckoning import check_store, committed, ends
@@ -16,6 +19,7 @@ from support.sender import Sender
 from support.spark_cluster import WORKERS, spark_cluster
 
 PARTITIONS = 3
+FEW = ("--batch-size", "800")
 SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -41,11 +45,15 @@ def test_it_ships_itself_to_workers_that_lack_it(
             tmp_path / "collector",
             f"kafka://{broker.bootstrap}/{topic}",
             str(store),
-            ("--master", cluster.master, "--available-now", "--group", topic, *conf),
+            ("--master", cluster.master, "--available-now", *FEW, "--group", topic, *conf),
             settings=f"python: {cluster.python}",
         )
         try:
-            assert collector.start().wait(300) == 0, collector.told()
+            collector.start().wait_batches(1)
+            executors = cluster.executors()
+            assert len(executors) == WORKERS
+            kill(executors[0])
+            assert collector.wait(300) == 0, collector.told()
             collector.wait_gone()
         finally:
             collector.kill_all()

@@ -10,7 +10,7 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from nexus.pipeline.derive.engine import REMOVED_APP, Engine
+from nexus.pipeline.derive.engine import Engine
 from nexus.pipeline.derive.follower import Follower
 from nexus.pipeline.derive.options import DeriveOptions
 from nexus.pipeline.derive.progress import Progress
@@ -21,7 +21,7 @@ from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.lake.compaction import compact
 from nexus.pipeline.lake.datafile import DataFile
 from nexus.pipeline.lake.errors import Fenced, HistoryGone
-from nexus.pipeline.lake.fence import Fence
+from nexus.pipeline.lake.fence import REMOVED_APP, Fence
 from nexus.pipeline.lake.files import NewFile
 from nexus.pipeline.lake.plan import Merge
 from nexus.pipeline.lake.table import LakeTable

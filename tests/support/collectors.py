@@ -145,7 +145,7 @@ class CollectorProcess:
     def workers(self) -> list[int]:
         """The Python processes in which Spark runs tasks; not the one that forks them."""
         found = self.processes().items()
-        python = {pid for pid, words in found if "pyspark.daemon pyspark.worker" in words}
+        python = {pid for pid, words in found if words.endswith(" pyspark.worker")}
         return [pid for pid in python if parent_of(pid) in python]
 
     def wait(self, within: float = START_SECONDS) -> int:
@@ -203,7 +203,7 @@ def marked(mark: str) -> dict[int, str]:
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if wanted in (place / "environ").read_bytes().split(b"\0"):
-                words = (place / "cmdline").read_bytes().replace(b"\0", b" ")
+                words = (place / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
                 found[int(place.name)] = words.decode(errors="replace")
     return found
 

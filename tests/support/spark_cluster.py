@@ -38,6 +38,16 @@ class SparkCluster:
     def master(self) -> str:
         return f"spark://127.0.0.1:{self.port}"
 
+    @property
+    def mark(self) -> str:
+        """What all its processes have in their environment."""
+        return f"{MARK}={self.port}"
+
+    def executors(self) -> list[int]:
+        """The Java machines in which tasks run."""
+        found = marked(self.mark).items()
+        return sorted(pid for pid, words in found if "CoarseGrainedExecutorBackend" in words)
+
     def work(self, number: int) -> Path:
         """Where a worker keeps the files of its executors."""
         return self.folder / f"worker-{number}" / "work"
@@ -60,7 +70,6 @@ def bare_python(folder: Path) -> Path:
 def spark_cluster(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[SparkCluster]:
     """A cluster with two workers of one core each, ready for an application."""
     cluster = SparkCluster(folder, bare_python(folder / "python"), free_port())
-    mark = f"{MARK}={cluster.port}"
     given = dict(environ or {}) | {MARK: str(cluster.port)}
     begun: list[subprocess.Popen[bytes]] = []
     try:
@@ -76,7 +85,7 @@ def spark_cluster(folder: Path, environ: Mapping[str, str] | None = None) -> Ite
             _wait_for(folder / f"worker-{number}", "Successfully registered with master")
         yield cluster
     finally:
-        for pid in marked(mark):
+        for pid in marked(cluster.mark):
             kill(pid)
         for process in begun:
             process.wait(20)

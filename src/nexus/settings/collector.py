@@ -6,6 +6,7 @@ POLL_TIMEOUT, PROCESSING_INTERVAL, COLLECTOR_ID) work as they stand.
 """
 
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from nexus.settings.sections import HOST, PORT, ClusterSection, LogFormat, LogLe
 from nexus.settings.units import UNLIMITED
 
 DEFAULT_HTTP_PORT: Final = 9466
+_LOCAL: Final = re.compile(r"local(?:\[(\*|[1-9]\d{0,3})(?:,\s*\d+)?\])?")
 _KEPT: Final = Duration(86_400_000, unlimited=True)
 
 
@@ -84,7 +86,11 @@ class CollectorSection:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once on this machine."""
+        """How many tasks run at once: as told, else one for each core of this machine."""
+        local = _LOCAL.fullmatch(self.master or "")
+        if local is not None:
+            told = local[1] or "1"
+            return len(os.sched_getaffinity(0)) if told == "*" else int(told)
         return self.workers or len(os.sched_getaffinity(0))
 
     @property

@@ -1,5 +1,9 @@
 """What Spark and its source are told: sparing by default, and every setting has its effect."""
 
+import importlib.util
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +95,24 @@ def test_more_java_options_are_added_to_ours() -> None:
     assert "log4j2.configurationFile=file:///d/x/log4j2.properties" in options
 
 
+def test_workers_on_this_machine_are_forked_with_their_modules_loaded() -> None:
+    name = "spark.python.daemon.module"
+    module = spark_conf(told(), PLACES)[name]
+    assert importlib.util.find_spec(module) is not None
+    assert name not in spark_conf(told(NEXUS_COLLECTOR_MASTER="spark://h:1"), PLACES)
+    assert name not in spark_conf(told(NEXUS_COLLECTOR_PYTHON="/other/python"), PLACES)
+
+
+def test_what_workers_need_is_loaded_and_what_they_do_not_is_not() -> None:
+    code = (
+        "import sys; from nexus.pipeline.collector.worker_daemon import preload;"
+        "preload('pyspark.worker');"
+        "assert {'pyspark.worker', 'nexus.pipeline.sink.writer'} <= set(sys.modules);"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_sparks_log_goes_to_a_file_of_bounded_size() -> None:
     text = log_settings(PLACES)
     assert "appender.file.fileName = /d/x/spark.log" in text
@@ -99,8 +121,6 @@ def test_sparks_log_goes_to_a_file_of_bounded_size() -> None:
 
 
 def test_the_stream_has_the_greater_share_of_the_cores() -> None:
-    import xml.etree.ElementTree as ET
-
     weights = {p.get("name"): int(p.findtext("weight") or 0) for p in ET.fromstring(pools())}
     assert weights == {"stream": 4, "derive": 1}
 

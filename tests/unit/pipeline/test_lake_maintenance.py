@@ -10,10 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from nexus.pipeline.lake.errors import Fenced, HistoryGone
-from nexus.pipeline.lake.fence import Fence
+from nexus.pipeline.lake.fence import READINGS_APP, REMOVED_APP, Fence
 from nexus.pipeline.lake.history import commit_name
 from nexus.pipeline.lake.maintenance import (
-    FOLLOWED_APP,
     FOLLOWERS,
     Limits,
     Report,
@@ -187,6 +186,11 @@ def test_old_days_go_and_an_imported_archive_stays(table: LakeTable, store: Stor
     done = report_of(maintain(store, FENCE, LATER, Limits()))
     assert done.days == 1
     assert sorted(rows_of(table)["timestamp"].to_pylist()) == [long_ago + DAY, NOON]
+    table.refresh()
+    noted = [
+        table.transaction_version(f"{REMOVED_APP}{(long_ago + n * DAY).date()}") for n in (0, 1)
+    ]
+    assert noted == [1, None]
     later = report_of(maintain(store, FENCE, NOON + 31 * DAY, Limits()))
     assert later.days == 2
     assert rows_of(table).num_rows == 0
@@ -249,13 +253,13 @@ def test_merged_files_stay_for_readers_and_go_in_the_end(table: LakeTable, store
 def follow(store: StoreUrl, version: int) -> None:
     """Say that every table which follows `readings` has read it up to a version."""
     for name in FOLLOWERS:
-        LakeTable.open(store, TABLES[name]).replace((), (), {FOLLOWED_APP: version}, FENCE)
+        LakeTable.open(store, TABLES[name]).replace((), (), {READINGS_APP: version}, FENCE)
 
 
 def test_the_slowest_follower_counts(store: StoreUrl) -> None:
     assert followed_upto(store) is None
     follow(store, 7)
-    LakeTable.open(store, TABLES["gpus"]).replace((), (), {FOLLOWED_APP: 3}, FENCE)
+    LakeTable.open(store, TABLES["gpus"]).replace((), (), {READINGS_APP: 3}, FENCE)
     assert followed_upto(store) == 3
 
 

@@ -134,6 +134,13 @@ def test_the_stronger_of_workers_and_a_local_master_decides() -> None:
 
 
 @pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[7,2]", 7), ("spark://h:1", 5)]
+)
+def test_a_local_master_says_how_many_tasks_run_at_once(master: str, cores: int) -> None:
+    assert load(None, {"master": master}, WORKERS="5").collector.cores == cores
+
+
+@pytest.mark.parametrize(
     ("flags", "says"),
     [
         ({"partitions": "5-3"}, "expected partitions such as 0-5,7"),

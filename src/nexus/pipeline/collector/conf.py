@@ -20,6 +20,7 @@ _TASK_TRIES: Final = 2
 _CHECKPOINT_FILES: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_DAEMON: Final = "nexus.pipeline.collector.worker_daemon"
 # Code that runs once at start is not worth the second compiler's time, which on two cores is
 # the start's: with thresholds ten times the usual, only loops over rows reach it.
 _LATE_C2: Final = (
@@ -119,6 +120,8 @@ def spark_conf(
         "spark.sql.warehouse.dir": (places.scratch / "warehouse").absolute().as_uri(),
         "spark.driver.extraJavaOptions": " ".join(_java(places, java_options)),
     }
+    if master.startswith("local") and own.python is None:
+        conf["spark.python.daemon.module"] = _DAEMON
     extra = given.pop("spark.driver.extraJavaOptions", "")
     if extra:
         conf["spark.driver.extraJavaOptions"] += f" {extra}"

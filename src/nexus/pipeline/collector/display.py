@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -90,10 +92,23 @@ async def show_line(look: Look, console: Console | None = None) -> None:
     from rich.live import Live  # noqa: PLC0415
 
     screen = console or RichConsole(stderr=True)
-    with Live(console=screen, auto_refresh=False, transient=True) as live:
+    with Live(console=screen, auto_refresh=False, transient=True) as live, _logs_above():
         while True:
             live.update(panel(look()), refresh=True)
             await asyncio.sleep(_DRAW_S)
+
+
+@contextmanager
+def _logs_above() -> Iterator[None]:
+    """Log lines go where the live line makes room for them, as long as there is one."""
+    handlers = [h for h in logging.getLogger().handlers if isinstance(h, logging.StreamHandler)]
+    before = [handler.setStream(sys.stderr) for handler in handlers]
+    try:
+        yield
+    finally:
+        for handler, stream in zip(handlers, before, strict=True):
+            if stream is not None:  # None: it was there already
+                handler.setStream(stream)
 
 
 def panel(view: View) -> RenderableType:

@@ -152,7 +152,7 @@ class SparkRun:
         places = self.places
         places.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(places.scratch, ignore_errors=True)  # of one that was killed
-        places.scratch.mkdir()
+        places.scratch.mkdir(exist_ok=True)  # whose Java may be at its end, and still write
         places.log_settings.write_text(log_settings(places))
         places.pools.write_text(pools())
         options = self._archive.java_options() if self._archive else []
@@ -209,6 +209,7 @@ def _environment_of(home: Path, info: Path, conf: Mapping[str, str]) -> dict[str
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
         "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 

@@ -28,6 +28,7 @@ from nexus.pipeline.collector.failures import Failure, failure_of
 from nexus.pipeline.collector.listener import Report, report_of
 from nexus.pipeline.collector.progress import Progress
 from nexus.pipeline.errors import PipelineError
+from nexus.pipeline.lake.files import sync
 from nexus.pipeline.sink.port import Batch, Sink
 from nexus.pipeline.validate import validate
 
@@ -142,6 +143,7 @@ class StoreStream:
             try:
                 self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", STREAM_POOL)
                 app = self._app.result(_COMMIT_S)
+                keep_plan(self.plan.checkpoint, number)
                 stored = self._sink.store(Batch(rows, app, number, self.plan.origin))
             except BaseException as error:
                 self._error = error
@@ -149,6 +151,21 @@ class StoreStream:
             self._number = number
         self._progress.stored(self.plan.url, number, stored, time.monotonic() - begun)
         log.debug("stored", batch=number, readings=stored.readings, store=self.plan.url)
+
+
+def keep_plan(checkpoint: Path, number: int) -> None:
+    """See that what Spark planned for a batch is on the disk before the batch is stored.
+
+    Otherwise a power cut could leave the store with the batch and Spark without its plan. It
+    would make another one of that number, with more in it, and the store would know the number.
+    """
+    offsets = checkpoint / "offsets"
+    written = (checkpoint / "metadata", offsets / str(number))
+    beside = [path.with_name(f".{path.name}.crc") for path in written]
+    for path in (*written, *(path for path in beside if path.exists())):
+        sync(path)
+    for folder in (offsets, checkpoint, checkpoint.parent):
+        sync(folder)
 
 
 def _facts(query: StreamingQuery) -> Mapping[str, Any] | None:

@@ -23,9 +23,7 @@ from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 
 JOB_GROUP: Final = "nexus-derive"
-READINGS_APP: Final = "readings"  # the version of `readings` that a table stands for
 CLOSED_APP: Final = "closed"  # seconds since 1970: all windows before are stored
-REMOVED_APP: Final = "removed:"  # and a day, in `readings`: retention removed some of that day
 _CONF: Final = {
     # Groups are kept in a hash map however many there are: a task has few enough rows.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000000",

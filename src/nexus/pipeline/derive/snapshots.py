@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from nexus.pipeline.derive.engine import READINGS_APP, Engine, held, rows_of
+from nexus.pipeline.derive.engine import Engine, held, rows_of
 from nexus.pipeline.derive.latest import FIRST, PART, READ, TEXT, last_of_series
 from nexus.pipeline.derive.options import SNAPSHOTS
 from nexus.pipeline.derive.parts import last_of_each
@@ -26,6 +26,7 @@ from nexus.pipeline.derive.windows import moment_of
 from nexus.pipeline.derive.write import WRITTEN, write_snapshots, written_files
 from nexus.pipeline.lake.datafile import DataFile
 from nexus.pipeline.lake.errors import HistoryGone
+from nexus.pipeline.lake.fence import READINGS_APP
 from nexus.pipeline.lake.files import NewFile
 from nexus.pipeline.lake.table import LakeTable
 

@@ -14,6 +14,10 @@ from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 
 WRITER_APP: Final = "nexus-writer"
+# And a day: retention removed rows of that day, so what was derived of them is all there is.
+REMOVED_APP: Final = "removed:"
+# The version of `readings` that a derived table stands for.
+READINGS_APP: Final = "readings"
 
 
 @dataclass(frozen=True, slots=True)

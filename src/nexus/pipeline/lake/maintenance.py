@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 
 from nexus.pipeline.lake.compaction import Stopped, compact
 from nexus.pipeline.lake.errors import Fenced, HistoryGone, StoreError
-from nexus.pipeline.lake.fence import Fence
+from nexus.pipeline.lake.fence import READINGS_APP, REMOVED_APP, Fence
 from nexus.pipeline.lake.history import commit_name
 from nexus.pipeline.lake.plan import USUAL_SIZES, Merge, Sizes, Step, expired, merges
 from nexus.pipeline.lake.table import LOG_KEPT, LakeTable
@@ -41,7 +41,6 @@ RETENTION: Final[Mapping[str, timedelta]] = MappingProxyType(
 # Who follows the log of `readings`: each keeps the version it has read to in its own commits.
 SOURCE: Final = "readings"
 FOLLOWERS: Final = ("rollup_1m", "rollup_1h", "latest", "gpus")
-FOLLOWED_APP: Final = "readings"
 PENDING_VERSIONS: Final = 5_000  # behind that far, a follower is let catch up first
 LOG_HELD: Final = timedelta(days=7)  # and no longer than that: it then starts from a snapshot
 
@@ -199,9 +198,11 @@ class _Upkeep:
             return 0
         gone = expired(table.files(), self.now, keep, self.limits.days)
         gone = [file for file in gone if file.path not in pending]
+        days = {"-".join(file.partition.values()) for file in gone}
         if gone:
-            table.commit((), gone, {}, self.fence, once=False)
-        return len({tuple(file.partition.values()) for file in gone})
+            removed = {f"{REMOVED_APP}{day}": 1 for day in days}
+            table.commit((), gone, removed, self.fence, once=False)
+        return len(days)
 
     def _merge(self, table: LakeTable, pending: frozenset[str]) -> _Merging:
         done = _Merging()
@@ -248,7 +249,7 @@ class _Upkeep:
 
 def _followed(store: StoreUrl, spec: TableSpec) -> int | None:
     table = LakeTable.find(store, spec)
-    return None if table is None else table.transaction_version(FOLLOWED_APP)
+    return None if table is None else table.transaction_version(READINGS_APP)
 
 
 def _written(table: LakeTable, version: int) -> datetime | None:

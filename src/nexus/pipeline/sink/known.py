@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from nexus.pipeline.frontier import FRONTIER_SCHEMA, Frontier, ends_of
 from nexus.pipeline.lake.datafile import DataFile, file_of_add
 from nexus.pipeline.lake.errors import HistoryGone
+from nexus.pipeline.lake.fence import READINGS_APP
 from nexus.pipeline.lake.files import NewFile
 from nexus.pipeline.lake.table import LakeTable
 from nexus.pipeline.lake.url import StoreUrl
@@ -23,14 +24,13 @@ from nexus.pipeline.validate import CHECKED
 from nexus.telemetry.identity import IDENTITY_COLUMNS
 from nexus.telemetry.tables import TABLES
 
-LATEST_APP: Final = "readings"  # whose number in `latest` is the version that it stands for
 _KEY: Final = ["series_a", "series_b", "timestamp"]
 
 
 def load_frontier(store: StoreUrl, readings: LakeTable) -> Frontier:
     """How far every series is stored, from `latest` and what was added since."""
     latest = LakeTable.open(store, TABLES["latest"])
-    version = latest.transaction_version(LATEST_APP)
+    version = latest.transaction_version(READINGS_APP)
     if version is None:
         return Frontier().advanced(_ends(readings, readings.files()))
     try:
