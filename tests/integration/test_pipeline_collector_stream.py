@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nexus.pipeline.collector.kept import Kept
 from nexus.pipeline.collector.progress import Phase, Progress
-from nexus.pipeline.collector.run import Kept
 from nexus.pipeline.collector.stream import StoreStream, StreamPlan
 from nexus.pipeline.narrow import READING
 from nexus.pipeline.sink.port import Batch, Stored

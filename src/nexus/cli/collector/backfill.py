@@ -81,10 +81,12 @@ def backfill(
         flags["cluster.cluster_id"] = FlagValue("--cluster", cluster)
     settings = load_collector_settings(config, flags=flags)
     own = settings.collector
+    from nexus.pipeline.backfill.archive import archive_files
     from nexus.pipeline.backfill.run import run_backfill
     from nexus.pipeline.collector.tasks import derive_all, held_store, spark_for
 
     begun = time.monotonic()
+    archive_files(source)  # what is not there is said before Spark starts
     with (
         held_store(own, wait=wait, waiting=waiting) as held,
         _bar() as bar,
@@ -140,8 +142,9 @@ def _show(totals: dict[str, Any], *, json: bool) -> None:
     known = (
         f" ({totals['replayed']} of {totals['chunks']} parts known)" if totals["replayed"] else ""
     )
+    files = "1 file" if totals["files"] == 1 else f"{totals['files']:,} files"
     print(
-        f"{totals['readings']:,} readings stored from {totals['files']:,} files"
+        f"{totals['readings']:,} readings stored from {files}"
         f" in {totals['seconds']:,.1f} s, {totals['duplicates']:,} were there already,"
         f" {totals['quarantined']:,} quarantined{known}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import signal
 import sys
 import threading
@@ -27,6 +28,8 @@ def run(settings: CollectorSettings, *, as_json: bool = False) -> int:
     """Collect until SIGTERM or SIGINT, or the end with `available_now`; 0 if nothing failed."""
     own = settings.collector
     configure(own.log_level, form=own.log_format)
+    if own.log_level != "debug":  # a queue that is away is told once, not by every attempt
+        logging.getLogger("nexus.queue.client").setLevel(logging.CRITICAL)
     collector = Collector(own)
     facts = asyncio.run(_collect(collector, settings, as_json))
     view = collector.progress.view()

@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nexus.observe.logs import get_logger
 from nexus.pipeline.collector.chores import ChoreThread
 from nexus.pipeline.collector.claims import Claim, Claims
 from nexus.pipeline.collector.conf import Places
-from nexus.pipeline.collector.failures import TRIES, Failure, StreamFailed, backoff_s
+from nexus.pipeline.collector.kept import Kept
 from nexus.pipeline.collector.listener import Report, Reports
 from nexus.pipeline.collector.naming import folder_of, stream_plan
 from nexus.pipeline.collector.progress import Phase, Progress
@@ -81,7 +82,7 @@ class Collector:
         except Exception as error:
             if self._stop.is_set():
                 return  # of what was cut off
-            if isinstance(error, Py4JError | OSError):
+            if isinstance(error, Py4JError | PySparkException | OSError):
                 raise self.spark_run.explain(error) from error
             raise
         finally:
@@ -138,7 +139,7 @@ class Collector:
             stream = StoreStream(spark, plan, store.sink(spark), self.progress)
             self._streams.append(Kept(stream, self.progress))
         for kept in self._streams:
-            kept.stream.start()
+            kept.start()
         self._start_chores(spark)
         self._queue_side.start()
         self._enter(Phase.RUNNING)
@@ -258,55 +259,3 @@ class Collector:
         except PipelineError:
             return False
         return not self._cut.is_set()
-
-
-class Kept:
-    """A stream that is started again after a failure, with growing pauses."""
-
-    def __init__(
-        self,
-        stream: StoreStream,
-        progress: Progress,
-        pause_s: Callable[[int], float] = backoff_s,
-    ) -> None:
-        self.stream = stream
-        self._progress = progress
-        self._pause_s = pause_s
-        self._failures = 0
-        self._batches = 0
-        self._again_at: float | None = None
-
-    def look(self) -> bool:
-        """Whether it has come to its end; a stream that failed is started again when it is time."""
-        if self._again_at is not None:
-            self._start_again()
-            return False
-        if self.stream.is_active:
-            return False
-        failure = self.stream.failure()
-        if failure is None:
-            return True
-        self._failed(failure)
-        return False
-
-    def _failed(self, failure: Failure) -> None:
-        batches = self._stored()
-        self._failures = 1 if batches > self._batches else self._failures + 1
-        self._batches = batches
-        url = self.stream.plan.url
-        if failure.is_final or (self._failures >= TRIES and not failure.is_away):
-            raise StreamFailed(failure.message)
-        pause = self._pause_s(self._failures)
-        self._progress.failing(url, failure.message)
-        log.warning("a batch failed; it is tried again", store=url, in_s=pause, why=failure.message)
-        self._again_at = time.monotonic() + pause
-
-    def _start_again(self) -> None:
-        assert self._again_at is not None
-        if time.monotonic() >= self._again_at and not self._progress.view().queue_problem:
-            self._again_at = None
-            self.stream.start()
-
-    def _stored(self) -> int:
-        stores = self._progress.view().stores
-        return next(store.batches for store in stores if store.url == self.stream.plan.url)

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from nexus.pipeline.collector.archive import ClassArchive, class_archive
 from nexus.pipeline.collector.conf import Places, is_local, log_settings, pools, spark_conf
+from nexus.pipeline.collector.failures import failure_of
 from nexus.pipeline.collector.java import find_java
 from nexus.pipeline.collector.shipping import ship
 from nexus.pipeline.errors import PipelineError
@@ -113,7 +114,9 @@ class SparkRun:
             except SparkFailed as failed:
                 return failed
             time.sleep(_POLL_S)
-        return error
+        if isinstance(error, OSError):
+            return error
+        return SparkFailed(f"{failure_of(error).message} (see {self.places.log})")
 
     def stop(self, within_s: float = _STOP_S) -> None:
         """End the application and its Java machine in good order, or else at once."""
