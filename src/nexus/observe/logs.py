@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, Literal, TextIO
 
@@ -118,6 +119,10 @@ class _QuietHandler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - overrides the library's
         pass
+
+    def flush(self) -> None:
+        with suppress(ValueError, OSError):
+            super().flush()
 
 
 def _fields_of(record: logging.LogRecord) -> Fields:

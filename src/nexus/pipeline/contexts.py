@@ -116,6 +116,9 @@ class Learned:
         self, numbers: pa.Array | pa.ChunkedArray, names: Sequence[str]
     ) -> Mapping[str, pa.DictionaryArray]:
         """The text columns of rows whose contexts have these numbers."""
+        if not len(numbers):
+            nothing = pa.array([], pa.string()).dictionary_encode()
+            return dict.fromkeys(names, nothing)
         places = self._places(numbers)
         return {name: _taken(self._told().column(name), places) for name in names}
 

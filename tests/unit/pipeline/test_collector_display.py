@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -120,7 +121,10 @@ def test_json_comes_with_every_batch_and_change(
     assert [line["batches"] for line in lines] == [1, 2]
 
 
-def test_the_line_draws_over_itself_until_cancelled(progress: Progress) -> None:
+def test_the_line_draws_over_itself_until_cancelled(
+    progress: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # of other tests, with closed streams
     screen = Console(file=io.StringIO(), width=100, force_terminal=True)
     asyncio.run(shown_for(0.1, show_line(progress.view, screen)))
     assert isinstance(screen.file, io.StringIO)
