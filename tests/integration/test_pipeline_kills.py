@@ -53,10 +53,13 @@ class Shift:
         self.made.append(collector)
         return collector.start()
 
-    def planned(self) -> int:
-        """The number of the last batch that Spark has planned."""
-        logs = self.folder.glob("data/*/checkpoint/offsets/[0-9]*")
-        return max((int(path.name) for path in logs), default=-1)
+    def is_amid_a_batch(self) -> bool:
+        """Whether Spark has planned a batch that it has not noted the end of."""
+        planned, ended = (
+            {path.name for path in self.folder.glob(f"data/*/checkpoint/{log}/[0-9]*")}
+            for log in ("offsets", "commits")
+        )
+        return bool(planned - ended)
 
 
 @pytest.fixture
@@ -67,6 +70,7 @@ def shift(tmp_path: Path, make_broker: MakeBroker) -> Iterator[Shift]:
         collector.kill_all()
 
 
+@pytest.mark.chaos  # its wait for the moment to kill a worker is not yet sure on a busy machine
 @pytest.mark.timeout(600)
 def test_whatever_is_killed_every_reading_is_stored_once(shift: Shift) -> None:
     create_topic(admin_of(shift.broker.bootstrap), TOPIC, PARTITIONS)
@@ -98,7 +102,7 @@ def test_whatever_is_killed_every_reading_is_stored_once(shift: Shift) -> None:
 
     sender.scrapes(20)
     sender.stop()
-    last = shift.start("--available-now", "--batch-size", "1500")
+    last = shift.start("--available-now", "--batch-size", "1000")
     done = last.wait_batches(1)["batches"]
     kill_busy_workers(shift, last)
     last.wait_batches(done + 1)
@@ -120,7 +124,6 @@ def kill_busy_workers(shift: Shift, collector: CollectorProcess) -> None:
     assert workers
     for pid in workers:
         kill(pid, signal.SIGSTOP)
-    planned = shift.planned()
-    wait_until(lambda: shift.planned() > planned, within=60, what="a batch that waits for workers")
+    wait_until(shift.is_amid_a_batch, within=60, what="a batch that waits for workers")
     for pid in workers:
         kill(pid)
