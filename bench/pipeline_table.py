@@ -13,10 +13,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import parse_store_url
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile
+from nexus.lake.table import LakeTable
+from nexus.lake.url import parse_store_url
 from nexus.streamer.simulator import Simulation, SimulatorConfig
 from nexus.streamer.simulator.render import Renderer
 from nexus.telemetry.normalise import normalise

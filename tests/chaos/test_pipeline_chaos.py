@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.pipeline.lake.url import parse_store_url
+from nexus.lake.url import parse_store_url
 from support.broker import BrokerProcess
 from support.collectors import CollectorProcess, kill
 from support.confluent import admin_of, create_topic

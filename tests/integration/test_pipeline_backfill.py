@@ -9,14 +9,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
+from nexus.lake.lock import WriterLock
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.backfill import Progress, Totals, run_backfill
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.table_source import register as register_tables
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.narrow import READING, UNREADABLE
 from nexus.pipeline.sink.delta_sink import DeltaSink
 from nexus.pipeline.sink.port import Batch, Sink, Stored
+from nexus.pipeline.table_source import register as register_tables
 from nexus.telemetry.csv.files import UNKNOWN_FORM
 from nexus.telemetry.csv.rows import NOT_A_NUMBER
 from support.csv_text import LONG_HEADER, long_row

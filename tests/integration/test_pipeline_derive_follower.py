@@ -10,6 +10,14 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
+from nexus.lake.compaction import compact
+from nexus.lake.datafile import DataFile
+from nexus.lake.errors import Fenced, HistoryGone
+from nexus.lake.fence import REMOVED_APP, Fence
+from nexus.lake.files import NewFile
+from nexus.lake.plan import Merge
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.derive.engine import Engine
 from nexus.pipeline.derive.follower import Follower
 from nexus.pipeline.derive.options import DeriveOptions
@@ -18,14 +26,6 @@ from nexus.pipeline.derive.rebuild import rebuild
 from nexus.pipeline.derive.rollup_table import RollupTable, Task
 from nexus.pipeline.derive.windows import SECOND, micros, moment_of
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.compaction import compact
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.errors import Fenced, HistoryGone
-from nexus.pipeline.lake.fence import REMOVED_APP, Fence
-from nexus.pipeline.lake.files import NewFile
-from nexus.pipeline.lake.plan import Merge
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 from support.derived import (
     HOUR,

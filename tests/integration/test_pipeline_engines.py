@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
+from nexus.lake.fence import Fence
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.derive.follower import Follower
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.narrow import unreadable
 from nexus.pipeline.sink.delta_sink import DeltaSink
 from nexus.pipeline.sink.port import Batch

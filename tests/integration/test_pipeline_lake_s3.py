@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from nexus.pipeline.lake.errors import (
+from nexus.lake.errors import (
     Fenced,
     FilesMoved,
     HistoryGone,
@@ -19,15 +19,15 @@ from nexus.pipeline.lake.errors import (
     StoreBusy,
     StoreError,
 )
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.lease import LeaseHold
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.maintenance import Limits, maintain
-from nexus.pipeline.lake.plan import Sizes, Step
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.table_source import register
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.lease import LeaseHold
+from nexus.lake.lock import WriterLock
+from nexus.lake.maintenance import Limits, maintain
+from nexus.lake.plan import Sizes, Step
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl, parse_store_url
+from nexus.pipeline.table_source import register
 from support.lake import (
     FENCE,
     NOON,

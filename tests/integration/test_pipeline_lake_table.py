@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from nexus.pipeline.lake.history import commit_name
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.table_source import register
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.history import commit_name
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.narrow import CONTEXT, READING, Widener
+from nexus.pipeline.table_source import register
 from support.lake import FENCE, NOON, READINGS, append, every_second, rows_of, store_in, written
 from support.spark import spark_session
 

@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
+from nexus.lake.fence import Fence
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.narrow import unreadable
 from nexus.pipeline.sink.delta_sink import DeltaSink
 from nexus.pipeline.sink.port import Batch, Stored

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus.lake.lock import WriterLock
+from nexus.lake.url import parse_store_url
 from nexus.pipeline.collector.claims import Claim, Claims
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.url import parse_store_url
 from nexus.queue.url import parse_queue_url
 from support.broker import BrokerProcess
 from support.collectors import CollectorProcess

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA, TIMESTAMP
 from nexus.telemetry.tables import TABLES

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nexus.cli import main
-from nexus.pipeline.lake.table import LakeTable
+from nexus.lake.table import LakeTable
 
 
 def dying(real: Callable[..., int], moment: str, table: str, number: int) -> Callable[..., int]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
+from nexus.lake.datafile import DataFile
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.telemetry.reading import READING_SCHEMA
 from nexus.telemetry.tables import TABLES
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
+from nexus.lake.url import StoreUrl, parse_store_url
 
 BUCKET = "lake"
 # Workers of Spark are children of this process's Java, which must be started with these set.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.reading import READING_SCHEMA
 from support.confluent import consumer_of, watermarks
 from support.derived import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from nexus.cli.entry import run
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import parse_store_url
+from nexus.lake.lock import WriterLock
+from nexus.lake.table import LakeTable
+from nexus.lake.url import parse_store_url
 from nexus.telemetry.tables import TABLES
 
 

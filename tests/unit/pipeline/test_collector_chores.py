@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from nexus.lake.errors import Fenced
 from nexus.pipeline.collector import chores
 from nexus.pipeline.collector.chores import ChoreThread
 from nexus.pipeline.collector.stores import Chore
-from nexus.pipeline.lake.errors import Fenced
 from support.views import HandClock, running
 from support.waiting import wait_until
 

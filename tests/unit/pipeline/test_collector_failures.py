@@ -3,8 +3,8 @@
 import pytest
 from pyspark.errors import PySparkException
 
+from nexus.lake.errors import Fenced, StoreError
 from nexus.pipeline.collector.failures import backoff_s, failure_in, failure_of
-from nexus.pipeline.lake.errors import Fenced, StoreError
 from nexus.queue.errors import QueueAway, TopicMissing
 
 SPARK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
@@ -36,7 +36,7 @@ def test_a_queue_that_is_away_is_waited_for() -> None:
         "nexus.queue.errors.OffsetsGone",
         "nexus.pipeline.source.options.BadOption",
         "nexus.pipeline.source.start.BadStart",
-        "nexus.pipeline.lake.errors.Fenced",
+        "nexus.lake.errors.Fenced",
     ],
 )
 def test_what_trying_again_does_not_change_is_final(name: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from nexus.lake.datafile import DataFile
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.derive.numbered import Told
 from nexus.pipeline.derive.scan import Scan, dealt
 from nexus.pipeline.derive.touched import look_into
 from nexus.pipeline.derive.windows import Span, micros, moment_of
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.reading import READING_SCHEMA
 from nexus.telemetry.tables import TABLES
 from support.derived import MINUTE, NOON, any_readings, canonical, put

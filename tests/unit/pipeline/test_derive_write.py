@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Row as SparkRow
 
+from nexus.lake.files import NewFile, TableFiles
 from nexus.pipeline.derive.numbered import Numberer, numbered_schema
 from nexus.pipeline.derive.rollup import MEASURES
 from nexus.pipeline.derive.rollup_table import TEXT
 from nexus.pipeline.derive.write import write_rollup, written_files
-from nexus.pipeline.lake.files import NewFile, TableFiles
 from nexus.telemetry.tables import TABLES
 from support.derived import HOUR, MINUTE, NOON
 from support.lake import store_in

@@ -37,8 +37,8 @@ def maintain(
         "collector_id": ("--collector-id", collector_id),
     }
     own = load_collector_settings(config, flags=collector_flags(given)).collector
+    from nexus.lake.maintenance import TableReport
     from nexus.pipeline.collector.tasks import held_store
-    from nexus.pipeline.lake.maintenance import TableReport
 
     tables: dict[str, TableReport] = {}
     with held_store(own, wait=wait, waiting=waiting) as held:

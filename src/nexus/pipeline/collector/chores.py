@@ -10,11 +10,11 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from nexus.lake.errors import Fenced
 from nexus.observe.logs import get_logger
 from nexus.pipeline.collector.failures import backoff_s, failure_of
 from nexus.pipeline.collector.progress import Progress
 from nexus.pipeline.collector.stores import Chore
-from nexus.pipeline.lake.errors import Fenced
 
 log = get_logger(__name__)
 

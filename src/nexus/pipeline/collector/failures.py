@@ -13,8 +13,8 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from nexus.lake.errors import Fenced
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.errors import Fenced
 from nexus.queue.errors import QueueAway
 
 _OURS: Final = re.compile(r"^(?:\w+Error: )?(nexus\.[\w.]+): (.+)$", re.MULTILINE)
@@ -28,7 +28,7 @@ _FINAL: Final = (
     "nexus.pipeline.source.backlog.StartMoved",
     "nexus.pipeline.source.options.BadOption",
     "nexus.pipeline.source.start.BadStart",
-    "nexus.pipeline.lake.errors.Fenced",
+    "nexus.lake.errors.Fenced",
 )
 _LINE_MAX: Final = 500
 BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)

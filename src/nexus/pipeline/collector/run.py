@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from nexus.lake.errors import Fenced
 from nexus.observe.logs import get_logger
 from nexus.pipeline.collector.chores import ChoreThread
 from nexus.pipeline.collector.claims import Claim, Claims
@@ -31,7 +32,6 @@ from nexus.pipeline.collector.session import SparkRun
 from nexus.pipeline.collector.stores import Store, open_store
 from nexus.pipeline.collector.stream import StoreStream
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.errors import Fenced
 from nexus.pipeline.source import register
 from nexus.queue.opening import open_reader
 from nexus.queue.url import parse_queue_url

@@ -11,16 +11,16 @@ from typing import Any, Final, Protocol
 
 from pyspark.sql import SparkSession
 
+from nexus.lake.lock import WriterLock
+from nexus.lake.maintenance import Limits, Report, maintain
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.collector.conf import DERIVE_POOL
 from nexus.pipeline.derive.follower import Follower
 from nexus.pipeline.derive.options import DeriveOptions
 from nexus.pipeline.derive.progress import Progress
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.maintenance import Limits, Report, maintain
-from nexus.pipeline.lake.table_source import register
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.sink.delta_sink import DeltaSink
 from nexus.pipeline.sink.port import Sink
+from nexus.pipeline.table_source import register
 from nexus.settings.collector import CollectorSection
 from nexus.settings.units import UNLIMITED
 

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nexus.errors import NexusError
+from nexus.lake.files import sync
 from nexus.observe.logs import get_logger
 from nexus.pipeline.collector.conf import STREAM_POOL
 from nexus.pipeline.collector.failures import Failure, failure_of
 from nexus.pipeline.collector.listener import Report, report_of
 from nexus.pipeline.collector.progress import Progress
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.files import sync
 from nexus.pipeline.sink.port import Batch, Sink
 from nexus.pipeline.validate import validate
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from nexus.lake.url import parse_store_url
 from nexus.pipeline.collector.conf import Places
 from nexus.pipeline.collector.session import SparkRun
 from nexus.pipeline.collector.stores import DeltaStore
 from nexus.pipeline.derive.follower import Follower
-from nexus.pipeline.lake.url import parse_store_url
 from nexus.settings.collector import CollectorSection
 
 _WAIT_S: Final = 0.5

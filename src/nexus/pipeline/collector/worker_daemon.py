@@ -18,7 +18,7 @@ from pyspark import daemon
 
 _WORK: Final = (
     "nexus.pipeline.source.datasource",
-    "nexus.pipeline.lake.table_source",
+    "nexus.pipeline.table_source",
     "nexus.pipeline.sink.writer",
     "nexus.pipeline.derive.numbered",
 )

@@ -13,13 +13,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from nexus.lake.datafile import DataFile
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.derive.options import DeriveOptions
 from nexus.pipeline.derive.windows import DAY, Held, micros
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 
 JOB_GROUP: Final = "nexus-derive"

@@ -17,15 +17,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from nexus.lake.errors import Fenced, StoreError
+from nexus.lake.fence import Fence
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.derive.engine import JOB_GROUP, Engine
 from nexus.pipeline.derive.options import SNAPSHOTS, WIDTHS, DeriveOptions
 from nexus.pipeline.derive.progress import Progress, TableProgress
 from nexus.pipeline.derive.rollup_table import RollupTable
 from nexus.pipeline.derive.snapshots import Snapshots
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.errors import Fenced
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.url import StoreUrl
 
 _log: Final = logging.getLogger(__name__)
 _PATIENCE_S: Final = 60.0  # between two tries, at most
@@ -76,7 +76,7 @@ class Follower:
                 said = self.step(stopped=stop.is_set)
             except Fenced:
                 raise
-            except (PipelineError, PySparkException, Py4JError, OSError) as error:
+            except (PipelineError, StoreError, PySparkException, Py4JError, OSError) as error:
                 if stop.is_set():
                     return  # jobs are cancelled when the application ends
                 self.problem = _first_line(error)

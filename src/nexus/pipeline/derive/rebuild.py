@@ -13,6 +13,9 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from nexus.lake.fence import Fence
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.derive.engine import Engine, held
 from nexus.pipeline.derive.options import SNAPSHOTS, WIDTHS, DeriveOptions
 from nexus.pipeline.derive.rollup_table import RollupTable, Task
@@ -27,9 +30,6 @@ from nexus.pipeline.derive.windows import (
     windows_of,
 )
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 
 Told = Callable[[int, int], None]  # pieces done, of how many
 

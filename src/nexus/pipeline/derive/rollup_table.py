@@ -16,6 +16,11 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from nexus.lake.datafile import DataFile
+from nexus.lake.errors import FilesMoved, HistoryGone
+from nexus.lake.fence import READINGS_APP, REMOVED_APP
+from nexus.lake.files import NewFile
+from nexus.lake.table import LakeTable
 from nexus.pipeline.derive.engine import CLOSED_APP, Engine, held, marked, rows_of
 from nexus.pipeline.derive.parts import WINDOW_PART, by_window
 from nexus.pipeline.derive.progress import TableProgress
@@ -37,11 +42,6 @@ from nexus.pipeline.derive.windows import (
     windows_of,
 )
 from nexus.pipeline.derive.write import WRITTEN, write_rollup, written_files
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.errors import FilesMoved, HistoryGone
-from nexus.pipeline.lake.fence import READINGS_APP, REMOVED_APP
-from nexus.pipeline.lake.files import NewFile
-from nexus.pipeline.lake.table import LakeTable
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import DEVICE_COLUMNS
 

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from nexus.lake.datafile import DataFile, time_column
+from nexus.lake.files import TableFiles
 from nexus.pipeline.derive.numbered import Numberer, numbered_schema
 from nexus.pipeline.derive.parts import Reduce
 from nexus.pipeline.derive.windows import Span
-from nexus.pipeline.lake.datafile import DataFile, time_column
-from nexus.pipeline.lake.files import TableFiles
 from nexus.telemetry.reading import TIMESTAMP
 from nexus.telemetry.scalars import scalar
 

@@ -16,6 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from nexus.lake.datafile import DataFile
+from nexus.lake.errors import HistoryGone
+from nexus.lake.fence import READINGS_APP
+from nexus.lake.files import NewFile
+from nexus.lake.table import LakeTable
 from nexus.pipeline.derive.engine import Engine, held, rows_of
 from nexus.pipeline.derive.latest import FIRST, PART, READ, TEXT, last_of_series
 from nexus.pipeline.derive.options import SNAPSHOTS
@@ -24,11 +29,6 @@ from nexus.pipeline.derive.progress import TableProgress
 from nexus.pipeline.derive.scan import Scan, dealt
 from nexus.pipeline.derive.windows import moment_of
 from nexus.pipeline.derive.write import WRITTEN, write_snapshots, written_files
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.errors import HistoryGone
-from nexus.pipeline.lake.fence import READINGS_APP
-from nexus.pipeline.lake.files import NewFile
-from nexus.pipeline.lake.table import LakeTable
 
 LATEST: Final = "latest"
 LOAD: Final = 5  # a step rests at least so many times as long as it took

@@ -12,11 +12,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nexus.lake.datafile import DataFile
+from nexus.lake.files import TableFiles
 from nexus.pipeline.derive.engine import Engine, held
 from nexus.pipeline.derive.scan import GATHERED_ROWS, dealt, gathered
 from nexus.pipeline.derive.windows import Touched, is_sparse, windows_of
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.files import TableFiles
 from nexus.telemetry.scalars import whole
 
 Batches = Iterator[pa.RecordBatch]

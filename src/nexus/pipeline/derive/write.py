@@ -16,11 +16,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.merge import in_order
 from nexus.pipeline.derive.gpus import gpus_of
 from nexus.pipeline.derive.latest import FIRST
 from nexus.pipeline.derive.numbered import SERIES, Told, first_of_each
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.merge import in_order
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA, TIMESTAMP
 from nexus.telemetry.scalars import scalar, whole

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
+from nexus.pipeline import table_source
 from nexus.pipeline.frontier import Frontier
-from nexus.pipeline.lake import table_source
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.pipeline.order import in_order
 from nexus.pipeline.sink.known import load_frontier, not_stored
 from nexus.pipeline.sink.port import Batch, Stored

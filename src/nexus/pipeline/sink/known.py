@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from nexus.lake.datafile import DataFile, file_of_add
+from nexus.lake.errors import HistoryGone
+from nexus.lake.fence import READINGS_APP
+from nexus.lake.files import NewFile
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.frontier import FRONTIER_SCHEMA, Frontier, ends_of
-from nexus.pipeline.lake.datafile import DataFile, file_of_add
-from nexus.pipeline.lake.errors import HistoryGone
-from nexus.pipeline.lake.fence import READINGS_APP
-from nexus.pipeline.lake.files import NewFile
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.pipeline.narrow import series_numbers
 from nexus.pipeline.validate import CHECKED
 from nexus.telemetry.identity import IDENTITY_COLUMNS

@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nexus.lake.files import FileWriter, NewFile, TableFiles
+from nexus.lake.url import StoreUrl
 from nexus.pipeline.frontier import Frontier, ends_of
-from nexus.pipeline.lake.files import FileWriter, NewFile, TableFiles
-from nexus.pipeline.lake.url import StoreUrl
 from nexus.pipeline.narrow import CONTEXT, READING, Widener
 from nexus.pipeline.order import COPY
 from nexus.pipeline.sink.refused import quarantine_rows

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nexus.pipeline.lake.datafile import time_column
+from nexus.lake.datafile import time_column
 from nexus.telemetry.reading import encoded
 from nexus.telemetry.tables import TableSpec
 

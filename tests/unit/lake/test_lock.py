@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from nexus.pipeline.lake.errors import Fenced, StoreBusy, StoreError
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.lease import Lease, LeaseHold
-from nexus.pipeline.lake.local_lock import FileHold
-from nexus.pipeline.lake.lock import WriterLock
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.errors import Fenced, StoreBusy, StoreError
+from nexus.lake.fence import Fence
+from nexus.lake.lease import Lease, LeaseHold
+from nexus.lake.local_lock import FileHold
+from nexus.lake.lock import WriterLock
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from support.lake import READINGS, append, every_second, store_in
 from support.waiting import wait_until
 
@@ -119,8 +119,8 @@ def test_numbers_go_on_from_the_tables_when_the_lock_was_deleted(
 def test_a_killed_process_leaves_the_store_to_the_next(store: StoreUrl) -> None:
     code = (
         "import sys, time\n"
-        "from nexus.pipeline.lake.lock import WriterLock\n"
-        "from nexus.pipeline.lake.url import parse_store_url\n"
+        "from nexus.lake.lock import WriterLock\n"
+        "from nexus.lake.url import parse_store_url\n"
         "WriterLock(parse_store_url(sys.argv[1]), 'child').acquire()\n"
         "print('held', flush=True)\n"
         "time.sleep(600)\n"

@@ -21,14 +21,14 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from nexus.pipeline.lake.datafile import DataFile, data_file, time_column
-from nexus.pipeline.lake.errors import Fenced, FilesMoved, Replayed, StoreError
-from nexus.pipeline.lake.fence import WRITER_APP, Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles, sync
-from nexus.pipeline.lake.history import added_files, commit_name
-from nexus.pipeline.lake.numbers import Numbers
-from nexus.pipeline.lake.stats import pruned_columns
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.datafile import DataFile, data_file, time_column
+from nexus.lake.errors import Fenced, FilesMoved, Replayed, StoreError
+from nexus.lake.fence import WRITER_APP, Fence
+from nexus.lake.files import NewFile, TableFiles, sync
+from nexus.lake.history import added_files, commit_name
+from nexus.lake.numbers import Numbers
+from nexus.lake.stats import pruned_columns
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TableSpec
 
 ATTEMPTS: Final = 8

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from nexus.pipeline.lake.datafile import DataFile
+from nexus.lake.datafile import DataFile
 
 DAY: Final = timedelta(days=1)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.pipeline.lake.errors import StoreError
-from nexus.pipeline.lake.url import parse_store_url
+from nexus.lake.errors import StoreError
+from nexus.lake.url import parse_store_url
 
 
 def test_a_path_is_a_local_store() -> None:

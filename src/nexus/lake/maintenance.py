@@ -17,13 +17,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from nexus.pipeline.lake.compaction import Stopped, compact
-from nexus.pipeline.lake.errors import Fenced, HistoryGone, StoreError
-from nexus.pipeline.lake.fence import READINGS_APP, REMOVED_APP, Fence
-from nexus.pipeline.lake.history import commit_name
-from nexus.pipeline.lake.plan import USUAL_SIZES, Merge, Sizes, Step, expired, merges
-from nexus.pipeline.lake.table import LOG_KEPT, LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.compaction import Stopped, compact
+from nexus.lake.errors import Fenced, HistoryGone, StoreError
+from nexus.lake.fence import READINGS_APP, REMOVED_APP, Fence
+from nexus.lake.history import commit_name
+from nexus.lake.plan import USUAL_SIZES, Merge, Sizes, Step, expired, merges
+from nexus.lake.table import LOG_KEPT, LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES, TableSpec
 
 _log: Final = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
 
-from nexus.pipeline.lake.errors import StoreError
+from nexus.lake.errors import StoreError
 
 EXPECTED: Final = "expected delta:///path or s3://bucket/prefix?endpoint=http://host:port&region=…"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")

@@ -12,12 +12,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.pipeline.lake import table as lake_table
-from nexus.pipeline.lake.errors import Fenced, FilesMoved, HistoryGone, Replayed, StoreError
-from nexus.pipeline.lake.fence import WRITER_APP, Fence, last_epoch
-from nexus.pipeline.lake.history import commit_name
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake import table as lake_table
+from nexus.lake.errors import Fenced, FilesMoved, HistoryGone, Replayed, StoreError
+from nexus.lake.fence import WRITER_APP, Fence, last_epoch
+from nexus.lake.history import commit_name
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 from support.lake import (
     FENCE,

@@ -27,10 +27,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from nexus.pipeline.lake.files import TableFiles
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.table_options import TableOptions, parse_table_options, shares
+from nexus.lake.files import TableFiles
+from nexus.lake.table import LakeTable
 from nexus.pipeline.narrow import NARROW_SCHEMA, Narrower
+from nexus.pipeline.table_options import TableOptions, parse_table_options, shares
 
 NAME: Final = "nexus-table"
 NARROW_ROWS: Final = 262_144  # contexts are told apart once a batch

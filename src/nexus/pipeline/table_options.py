@@ -27,10 +27,10 @@ from typing import Any, Final, Literal, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nexus.lake.datafile import time_column
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl, parse_store_url
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.lake.datafile import time_column
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl, parse_store_url
 from nexus.telemetry.tables import TABLES, TableSpec
 
 Form = Literal["flat", "narrow"]

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from nexus.pipeline.lake.datafile import DataFile, file_of_add
-from nexus.pipeline.lake.errors import HistoryGone
+from nexus.lake.datafile import DataFile, file_of_add
+from nexus.lake.errors import HistoryGone
 from nexus.telemetry.tables import TableSpec
 
 LOG_FOLDER: Final = "_delta_log"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nexus.pipeline.lake.table_options import BadTableOption, parse_table_options, shares
+from nexus.pipeline.table_options import BadTableOption, parse_table_options, shares
 from nexus.telemetry.tables import TABLES
 
 USUAL = {"store": "delta:///lake", "table": "readings"}

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.errors import FilesMoved, StoreError
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.files import NewFile, TableFiles
-from nexus.pipeline.lake.merge import merged
-from nexus.pipeline.lake.plan import Merge
-from nexus.pipeline.lake.table import LakeTable
+from nexus.lake.datafile import DataFile
+from nexus.lake.errors import FilesMoved, StoreError
+from nexus.lake.fence import Fence
+from nexus.lake.files import NewFile, TableFiles
+from nexus.lake.merge import merged
+from nexus.lake.plan import Merge
+from nexus.lake.table import LakeTable
 
 # Of many small files all rows are sorted at once, of larger ones little is read at a time.
 AT_ONCE_ROWS: Final = 500_000

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-from nexus.pipeline.lake.errors import StoreBusy, StoreError
-from nexus.pipeline.lake.fence import Fence
-from nexus.pipeline.lake.lease import LeaseHold
-from nexus.pipeline.lake.local_lock import FileHold
-from nexus.pipeline.lake.table import LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.errors import StoreBusy, StoreError
+from nexus.lake.fence import Fence
+from nexus.lake.lease import LeaseHold
+from nexus.lake.local_lock import FileHold
+from nexus.lake.table import LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 
 

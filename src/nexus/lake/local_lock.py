@@ -11,10 +11,10 @@ import os
 from pathlib import Path
 from typing import IO, Any, Final
 
-from nexus.pipeline.lake.errors import StoreError
-from nexus.pipeline.lake.fence import Fence, last_epoch
-from nexus.pipeline.lake.files import sync
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.errors import StoreError
+from nexus.lake.fence import Fence, last_epoch
+from nexus.lake.files import sync
+from nexus.lake.url import StoreUrl
 
 FOLDER: Final = "_nexus"
 # A lock lasts until it is given back, also when nobody keeps the object that took it.

@@ -1,9 +1,9 @@
 """What can go wrong with tables in Delta Lake, in words that say what to do."""
 
-from nexus.pipeline.errors import PipelineError
+from nexus.errors import NexusError
 
 
-class StoreError(PipelineError):
+class StoreError(NexusError):
     """Raised when a store's address is wrong or the store does not answer."""
 
 

@@ -12,8 +12,8 @@ from typing import Final
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from nexus.pipeline.lake.errors import HistoryGone
-from nexus.pipeline.lake.history import commits
+from nexus.lake.errors import HistoryGone
+from nexus.lake.history import commits
 from nexus.telemetry.tables import TableSpec
 
 READ_MAX: Final = 8  # new commits: if there are more, delta-rs is asked again

@@ -17,11 +17,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from nexus.pipeline.lake.errors import StoreError
-from nexus.pipeline.lake.fence import Fence, last_epoch
-from nexus.pipeline.lake.files import filesystem_of
-from nexus.pipeline.lake.history import read_commit
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.errors import StoreError
+from nexus.lake.fence import Fence, last_epoch
+from nexus.lake.files import filesystem_of
+from nexus.lake.history import read_commit
+from nexus.lake.url import StoreUrl
 
 LEASE_TABLE: Final = "_nexus/writer"
 LEASE_S: Final = 45.0

@@ -23,8 +23,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from nexus.pipeline.lake.stats import delta_stats, pruned_columns
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.stats import delta_stats, pruned_columns
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TableSpec
 
 # Files are sorted by GPU, so that small row groups let a reader skip most of a file; measured,

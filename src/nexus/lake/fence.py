@@ -10,7 +10,7 @@ from typing import Final
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 
 WRITER_APP: Final = "nexus-writer"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.pipeline.lake.stats import delta_stats, parse_moment, pruned_columns
+from nexus.lake.stats import delta_stats, parse_moment, pruned_columns
 from support.lake import NOON, READINGS
 from support.readings import examples
 

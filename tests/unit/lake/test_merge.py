@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nexus.pipeline.lake.compaction import compact, write_merged
-from nexus.pipeline.lake.errors import StoreError
-from nexus.pipeline.lake.files import TableFiles
-from nexus.pipeline.lake.merge import gpu_order, merged
-from nexus.pipeline.lake.plan import Merge
-from nexus.pipeline.lake.table import LakeTable
+from nexus.lake.compaction import compact, write_merged
+from nexus.lake.errors import StoreError
+from nexus.lake.files import TableFiles
+from nexus.lake.merge import gpu_order, merged
+from nexus.lake.plan import Merge
+from nexus.lake.table import LakeTable
 from nexus.pipeline.narrow import Narrower
 from nexus.telemetry.reading import encoded
 from nexus.telemetry.tables import TABLES
@@ -106,8 +106,8 @@ def test_a_merge_of_readings_keeps_every_column(tmp_path: Path) -> None:
 
 
 def test_a_merge_in_pieces_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nexus.pipeline.lake.compaction.AT_ONCE_ROWS", 10)
-    monkeypatch.setattr("nexus.pipeline.lake.compaction.STREAMED_ROWS", 7)
+    monkeypatch.setattr("nexus.lake.compaction.AT_ONCE_ROWS", 10)
+    monkeypatch.setattr("nexus.lake.compaction.STREAMED_ROWS", 7)
     table = LakeTable.open(store_in(tmp_path), READINGS)
     for start in range(3):
         moment = MIDNIGHT + timedelta(microseconds=start)

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from nexus.pipeline.lake import files as lake_files
-from nexus.pipeline.lake.files import TableFiles
+from nexus.lake import files as lake_files
+from nexus.lake.files import TableFiles
 from nexus.telemetry.reading import READING_SCHEMA, encoded
 from nexus.telemetry.tables import TABLES
 from support.lake import NOON, READINGS, every_second, readings_at, store_in, written

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.pipeline.lake.datafile import DataFile
-from nexus.pipeline.lake.plan import Merge, Sizes, Step, expired, merges
+from nexus.lake.datafile import DataFile
+from nexus.lake.plan import Merge, Sizes, Step, expired, merges
 from support.lake import NOON
 from support.readings import examples
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from nexus.pipeline.lake.errors import Fenced, HistoryGone
-from nexus.pipeline.lake.fence import READINGS_APP, REMOVED_APP, Fence
-from nexus.pipeline.lake.history import commit_name
-from nexus.pipeline.lake.maintenance import (
+from nexus.lake.errors import Fenced, HistoryGone
+from nexus.lake.fence import READINGS_APP, REMOVED_APP, Fence
+from nexus.lake.history import commit_name
+from nexus.lake.maintenance import (
     FOLLOWERS,
     Limits,
     Report,
@@ -20,10 +20,10 @@ from nexus.pipeline.lake.maintenance import (
     followed_upto,
     maintain,
 )
-from nexus.pipeline.lake.merge import merged
-from nexus.pipeline.lake.plan import Sizes, Step
-from nexus.pipeline.lake.table import LOG_KEPT, LakeTable
-from nexus.pipeline.lake.url import StoreUrl
+from nexus.lake.merge import merged
+from nexus.lake.plan import Sizes, Step
+from nexus.lake.table import LOG_KEPT, LakeTable
+from nexus.lake.url import StoreUrl
 from nexus.telemetry.tables import TABLES
 from support.lake import (
     FENCE,
@@ -114,7 +114,7 @@ def test_a_reader_that_began_before_ends_well(table: LakeTable, store: StoreUrl)
 def test_appends_go_on_during_a_merge(
     table: LakeTable, store: StoreUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nexus.pipeline.lake import compaction
+    from nexus.lake import compaction
 
     append(table, every_second(10), every_second(10, uuid="GPU-2"))
 
