@@ -53,8 +53,8 @@ def medians(commits: Sequence[Commit], skip: int) -> float:
     return statistics.median((b.at - a.at) / b.rows * 1e6 for a, b in pairs)
 
 
-def freshness_s(table: Path, since_s: float) -> str:
-    """How old readings are when their commit makes them visible: "p50 / p95"."""
+def freshness_s(table: Path, since_s: float, until_s: float) -> str:
+    """How old readings of that time are when their commit makes them visible: "p50 / p95"."""
     ages = duckdb.connect()
     ages.execute("CREATE TABLE ages (age DOUBLE)")
     for path in sorted((table / "_delta_log").glob("*.json")):
@@ -65,8 +65,9 @@ def freshness_s(table: Path, since_s: float) -> str:
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         for add in adds:
             ages.execute(
-                "INSERT INTO ages SELECT epoch(? - ingested) FROM read_parquet(?)",
-                [at, str(table / add.replace("%3D", "="))],
+                "INSERT INTO ages SELECT epoch(? - ingested) FROM read_parquet(?)"
+                " WHERE ingested BETWEEN to_timestamp(?) AND to_timestamp(?)",
+                [at, str(table / add.replace("%3D", "=")), since_s, until_s],
             )
     query = "SELECT quantile_cont(age, 0.5), quantile_cont(age, 0.95) FROM ages"
     found = ages.execute(query).fetchone()

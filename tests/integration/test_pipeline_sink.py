@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
+from nexus.lake.errors import BatchesLost
 from nexus.lake.fence import Fence
 from nexus.lake.table import LakeTable
 from nexus.lake.url import StoreUrl, parse_store_url
@@ -138,6 +140,16 @@ def test_another_query_with_the_same_numbers_is_not_taken_for_a_replay(store: St
     store_rows(sink, 0, [reading(1, 0)], app="one")
     assert store_rows(sink, 0, [reading(1, 1)], app="two").readings == 1
     assert store_rows(sink_of(store), 0, [reading(1, 1)], app="two").replayed
+
+
+def test_a_store_that_lacks_earlier_batches_is_refused(store: StoreUrl, tmp_path: Path) -> None:
+    sink = sink_of(store)
+    for number in range(2):
+        store_rows(sink, number, [reading(0, number)])
+    shutil.rmtree(tmp_path / "lake")
+    with pytest.raises(BatchesLost, match="batches 0 to 1 were stored here and are gone"):
+        store_rows(sink_of(store), 2, [reading(0, 2)])
+    assert not table_rows(store)
 
 
 def test_a_batch_whose_commit_never_came_is_done_again_without_a_trace(

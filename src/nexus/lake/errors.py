@@ -25,3 +25,7 @@ class FilesMoved(StoreError):
 
 class HistoryGone(StoreError):
     """Raised when the log no longer holds the versions asked for: start from a snapshot."""
+
+
+class BatchesLost(StoreError):
+    """Raised when a store lacks batches that were stored in it: it was emptied or set back."""

@@ -15,8 +15,8 @@ from nexus.telemetry.checks import NO_NUMBER, NO_TIME, TOO_EARLY, TOO_LATE
 _JUDGED: Final = ("fault", "low", "high")  # what only this module looks at
 CHECKED: Final = (*(name for name in NARROW_SCHEMA.names if name not in _JUDGED), "reason")
 
-_EARLIEST: Final = "2000-01-01 00:00:00+00:00"
-_AHEAD: Final = "10 minutes"
+_EARLIEST_US: Final = 946_684_800_000_000  # the year 2000
+_AHEAD_US: Final = 10 * 60 * 1_000_000
 
 
 def validate(rows: DataFrame, now: Column | None = None) -> DataFrame:
@@ -32,11 +32,12 @@ def validate(rows: DataFrame, now: Column | None = None) -> DataFrame:
 
 
 def _time_fault(now: Column) -> Column:
-    time = F.col("timestamp")
+    # As numbers: an interval is added by the calendar, and for every row anew.
+    time_us, now_us = F.unix_micros(F.col("timestamp")), F.unix_micros(now)
     return (
-        F.when(time.isNull(), NO_TIME)
-        .when(time < F.lit(_EARLIEST).cast("timestamp"), TOO_EARLY)
-        .when(time > now + F.expr(f"INTERVAL {_AHEAD}"), TOO_LATE)
+        F.when(time_us.isNull(), NO_TIME)
+        .when(time_us < _EARLIEST_US, TOO_EARLY)
+        .when(time_us > now_us + _AHEAD_US, TOO_LATE)
     )
 
 

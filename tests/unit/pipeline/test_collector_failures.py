@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from nexus.lake.errors import Fenced, StoreError
+from nexus.lake.errors import BatchesLost, Fenced, StoreError
 from nexus.pipeline.collector.failures import backoff_s, failure_in, failure_of
 from nexus.queue.errors import QueueAway, TopicMissing
 
@@ -69,6 +69,7 @@ def test_anything_else_is_its_first_line() -> None:
 
 def test_exceptions_keep_their_meaning() -> None:
     assert failure_of(Fenced("another took over")).is_final
+    assert failure_of(BatchesLost("gone")).is_final
     assert failure_of(QueueAway("away")).is_away
     assert failure_of(TopicMissing("no topic")).is_away
     assert failure_of(StoreError("no")).message == "no"

@@ -13,7 +13,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from nexus.lake.errors import Fenced
+from nexus.lake.errors import BatchesLost, Fenced
 from nexus.pipeline.errors import PipelineError
 from nexus.queue.errors import QueueAway
 
@@ -50,7 +50,7 @@ class Failure:
 
 def failure_of(error: BaseException) -> Failure:
     """What an exception from a stream or from its sink means."""
-    if isinstance(error, Fenced):
+    if isinstance(error, Fenced | BatchesLost):
         return Failure(str(error), is_final=True)
     if isinstance(error, QueueAway):
         return Failure(str(error), is_away=True)

@@ -31,6 +31,7 @@ from nexus.pipeline.collector.queue_side import QueueSide, missing
 from nexus.pipeline.collector.session import SparkRun
 from nexus.pipeline.collector.stores import Store, open_store
 from nexus.pipeline.collector.stream import StoreStream
+from nexus.pipeline.collector.warm_up import start_warm_up
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.source import register
 from nexus.queue.opening import open_reader
@@ -132,6 +133,7 @@ class Collector:
             except BaseException:
                 self.spark_run.kill()
                 raise
+        start_warm_up(spark)
         register(spark)
         spark.streams.addListener(Reports(self._reported))
         for store in self.stores:

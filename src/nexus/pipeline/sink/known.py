@@ -5,7 +5,9 @@ came after it, and a reading is looked for only in files whose times span its ow
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +26,8 @@ from nexus.pipeline.validate import CHECKED
 from nexus.telemetry.identity import IDENTITY_COLUMNS
 from nexus.telemetry.tables import TABLES
 
+_TICK: Final = timedelta(microseconds=1)
+_OPEN: Final = (None, None)
 _KEY: Final = ["series_a", "series_b", "timestamp"]
 
 
@@ -44,16 +48,29 @@ def not_stored(
     spark: SparkSession, store: StoreUrl, readings: LakeTable, late: Sequence[NewFile]
 ) -> DataFrame:
     """Of the readings in these files, those that the table does not hold, in the checked form."""
+    spans = [_span(file) for file in late]
     rows = _rows(spark, store, [file.path for file in late])
-    stored = _rows(spark, store, sorted(_candidates(readings, late))).select(*_KEY)
+    stored = _rows(spark, store, sorted(_candidates(readings, spans)), _times(spans)).select(*_KEY)
     new = rows.join(stored, _KEY, "left_anti")
     return new.withColumn("reason", F.lit(None).cast("string")).select(*CHECKED)
 
 
-def _candidates(readings: LakeTable, late: Sequence[NewFile]) -> set[str]:
+def _candidates(readings: LakeTable, spans: Sequence[DataFile]) -> set[str]:
     """The files that can hold what these files hold."""
-    spans = (_span(file) for file in late)
-    return {found.path for span in spans for found in readings.files(span.low, span.high)}
+    return {
+        found.path
+        for span in spans
+        for found in readings.files(span.low, span.high, {"uuid": span.bounds.get("uuid", _OPEN)})
+    }
+
+
+def _times(spans: Sequence[DataFile]) -> dict[str, datetime]:
+    """The time that these files span, for readers who need no more."""
+    lows = [span.low for span in spans if span.low is not None]
+    highs = [span.high for span in spans if span.high is not None]
+    if len(lows) < len(spans) or len(highs) < len(spans):
+        return {}
+    return {"low": min(lows), "high": max(highs) + _TICK}
 
 
 def _span(file: NewFile) -> DataFile:
@@ -66,10 +83,16 @@ def _span(file: NewFile) -> DataFile:
     return file_of_add(action, TABLES["readings"])
 
 
-def _rows(spark: SparkSession, store: StoreUrl, paths: Iterable[str]) -> DataFrame:
+def _rows(
+    spark: SparkSession,
+    store: StoreUrl,
+    paths: Iterable[str],
+    times: Mapping[str, datetime] = MappingProxyType({}),
+) -> DataFrame:
     source = spark.read.format("nexus-table").option("store", str(store))
     options = {"table": "readings", "files": json.dumps(list(paths)), "form": "narrow"}
-    return source.options(**options).load()
+    bounds = {name: moment.isoformat() for name, moment in times.items()}
+    return source.options(**options, **bounds).load()
 
 
 def _ends(table: LakeTable, files: Sequence[DataFile]) -> Iterator[pa.Table]:

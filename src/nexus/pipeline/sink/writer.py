@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +21,7 @@ from nexus.lake.files import FileWriter, NewFile, TableFiles
 from nexus.lake.url import StoreUrl
 from nexus.pipeline.frontier import Frontier, ends_of
 from nexus.pipeline.narrow import CONTEXT, READING, Widener
-from nexus.pipeline.order import COPY
+from nexus.pipeline.order import IDENTITY
 from nexus.pipeline.sink.refused import quarantine_rows
 from nexus.telemetry.scalars import scalar
 from nexus.telemetry.tables import TABLES
@@ -65,6 +67,7 @@ class BatchWriter:
         self._widener = Widener()
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._copies = 0
+        self._last: dict[str, int] = {}  # the identity of the last good reading
         self._ends: list[pa.Table] = []
         self._blocks = ExitStack()
         self._open: dict[tuple[str, str], FileWriter] = {}
@@ -96,7 +99,7 @@ class BatchWriter:
             return
         rows = pa.Table.from_batches(self._held)
         self._held, self._held_rows = [], 0
-        rows = self._good(rows)
+        rows = self._distinct(self._good(rows))
         late = self._frontier.is_late(rows.column("series_a"), rows.column("timestamp"))
         if pc.any(late).as_py():
             self._write(LATE, rows.filter(late))
@@ -105,7 +108,7 @@ class BatchWriter:
         self._ends.append(ends_of(rows))
 
     def _good(self, rows: pa.Table) -> pa.Table:
-        """Learn contexts, count copies, put what was refused aside, and give the rest."""
+        """Learn contexts, put what was refused aside, and give the rest."""
         kind, refusal = rows.column("kind"), rows.column("refusal")
         is_reading = pc.equal(kind, scalar(READING, pa.int8()))
         if pc.all(is_reading).as_py() and refusal.null_count == len(refusal):
@@ -116,9 +119,21 @@ class BatchWriter:
         if refused.num_rows:
             made = quarantine_rows(refused, self._widener, self._origin, self._refused_us)
             self._by_day(QUARANTINE, QUARANTINE, made, made.column("refused"))
-        is_copy = pc.equal(kind, scalar(COPY, pa.int8()))
-        self._copies += pc.sum(pc.and_not(is_copy, is_refused)).as_py()
         return rows.filter(pc.and_not(is_reading, is_refused))
+
+    def _distinct(self, rows: pa.Table) -> pa.Table:
+        """Leave out copies, which stand next to the reading that is kept, and count them."""
+        if not rows.num_rows:
+            return rows
+        is_copy = np.ones(rows.num_rows, np.bool_)
+        for name in IDENTITY:
+            numbers = _numbers(rows.column(name))
+            is_copy[1:] &= numbers[1:] == numbers[:-1]
+            is_copy[0] &= numbers[0] == self._last.get(name)
+            self._last[name] = numbers[-1]
+        copies = int(is_copy.sum())
+        self._copies += copies
+        return rows.filter(pa.array(~is_copy)) if copies else rows
 
     def _write(self, role: str, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -157,3 +172,8 @@ def write_rows(
 def _report(found: list[Written]) -> pa.RecordBatch:
     rows = [{**asdict(w), "file": json.dumps(asdict(w.file)) if w.file else None} for w in found]
     return pa.RecordBatch.from_pylist(rows, schema=WRITTEN_SCHEMA)
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return numbers

@@ -23,6 +23,9 @@ from nexus.queue.port import Bounds, Reader
 _FEW: Final = {"queued.max.messages.kbytes": 1024, "max.partition.fetch.bytes": 256 << 10}
 _SHRANK_TRIES: Final = 5
 _SHRANK_PAUSE_S: Final = 0.3
+# Java is slow at what it does for the first time. So that something is seen soon all the same, the
+# first batch is a small one, and each may be twice the one before.
+_FIRST_READINGS: Final = 200_000
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +45,7 @@ class Planner:
         self._target: Offsets | None = None
         self._bounds: dict[int, Bounds] = {}
         self._weights: dict[int, Weight] = {}
+        self._readings_max = _FIRST_READINGS
 
     def start(self) -> Offsets:
         """Where the query starts: the same whenever it is asked."""
@@ -73,7 +77,9 @@ class Planner:
         if unlimited or not left.ranges:
             return begin | all_of_it
         limits = self._options.limits
-        limits = limits if readings is None else replace(limits, readings=readings)
+        wanted = min(limits.readings if readings is None else readings, self._readings_max)
+        self._readings_max *= 2
+        limits = replace(limits, readings=wanted)
         ends, weights = admitted(left.ranges, limits, self._look)
         self._weights |= weights
         # A new partition is not named before there is something of it to read.
