@@ -23,6 +23,8 @@ from support.waiting import wait_until
 
 DYING = Path(__file__).with_name("dying_collector.py")
 MARK = "NEXUS_TEST_MARK"
+# Tests start Java often and do little with it: the second compiler would not earn its time.
+JAVA = "-XX:TieredStopAtLevel=1"
 START_SECONDS = 150.0  # a busy machine is no reason to fail
 GONE_SECONDS = 60.0
 Line = dict[str, Any]
@@ -70,6 +72,7 @@ class CollectorProcess:
         words = ["--queue", self.queue, "--store", self.store, "--config", str(config)]
         words += ["--data-dir", str(self.data_dir or self.directory / "data")]
         words += ["--http", "127.0.0.1:0", "--json"]
+        words += ["--conf", f"spark.driver.extraJavaOptions={JAVA}"]
         return [*program, "collector", *words, *self.flags]
 
     # What it says

@@ -49,7 +49,7 @@ class CollectorSection:
     trigger_ms: int = option("trigger", Duration(0), "2s", environment=("PROCESSING_INTERVAL",))
     available_now: bool = option("available_now", Flag(), False)
     batch_size: int = option(
-        "batch_size", Whole(1, 100_000_000), 2_000_000, environment=("BATCH_SIZE",)
+        "batch_size", Whole(1, 100_000_000), 1_500_000, environment=("BATCH_SIZE",)
     )
     batch_bytes: int = option("batch_bytes", Size(1 << 20), "256MB")
     poll_timeout_ms: int = option(

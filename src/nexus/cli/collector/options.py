@@ -29,7 +29,7 @@ Store = Annotated[
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Readings a batch at most (BATCH_SIZE). (default 2000000)"),
+    typer.Option(metavar="N", help="Readings a batch at most (BATCH_SIZE). (default 1500000)"),
 ]
 CollectorId = Annotated[
     str | None,

@@ -7,7 +7,7 @@
 | start_file | none | where the resolved start is kept: written once, read ever after |
 | end | latest | of a batch read, in the forms of `start` |
 | partitions | all | such as `0-5,7` |
-| max_readings, max_bytes, max_messages | 2000000, 256MB, 1000000 | what a batch holds at most |
+| max_readings, max_bytes, max_messages | 1500000, 256MB, 1000000 | what a batch holds at most |
 | tasks | twice the cores here | how many tasks read a batch, if it is worth that many |
 | on_gone | fail | when messages were removed before they were read: fail, or skip them |
 | form | readings | readings (canonical, in columns), or narrow (the collector's own) |
@@ -88,7 +88,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "start_file": "",
     "end": "latest",
     "partitions": "",
-    "max_readings": "2000000",
+    "max_readings": "1500000",
     "max_bytes": "256MB",
     "max_messages": "1000000",
     "tasks": "",
