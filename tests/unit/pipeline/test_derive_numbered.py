@@ -7,8 +7,7 @@ import pytest
 
 from nexus.pipeline.derive.numbered import Numberer, Told, first_of_each, numbered_schema
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.narrow import NUMBER_COLUMNS, TEXT_COLUMNS
-from nexus.telemetry.identity import series_hash
+from nexus.pipeline.narrow import NUMBER_COLUMNS, TEXT_COLUMNS, series_numbers
 from nexus.telemetry.reading import READING_SCHEMA
 from support.derived import MINUTE, NOON, any_readings, canonical
 
@@ -31,20 +30,16 @@ def test_rows_come_out_as_they_went_in() -> None:
 
 def test_a_context_is_told_once_a_task() -> None:
     row = {"hostname": "h1"}
-    rows = numbered(canonical([row]), canonical([row, {"hostname": "h2"}]))
-    assert rows.column("told").null_count == 3
-    assert rows.num_rows == 3 + 2
+    rows = numbered(canonical([row]), canonical([row, {"hostname": "h2"}]), canonical([row]))
+    assert rows.column("told").null_count == 4
+    assert rows.num_rows == 4 + 2
 
 
 def test_a_series_has_the_number_that_it_has_everywhere() -> None:
     readings = canonical([{"uuid": "GPU-7", "pod": "a", "hostname": host} for host in "xy"])
     rows = Told(numbered(readings)).rows
-    first = series_hash(readings)[0].as_py()
     halves = [rows.column(name).to_pylist() for name in ("series_a", "series_b")]
-    assert [bytes(h[0].to_bytes(8, "little", signed=True)) for h in halves] == [
-        first[:8],
-        first[8:],
-    ]
+    assert halves == [half.tolist() for half in series_numbers(readings)]
     assert halves[0][0] == halves[0][1], "another host is another context, not another series"
     assert len(set(rows.column("context").to_pylist())) == 2
 
@@ -52,7 +47,7 @@ def test_a_series_has_the_number_that_it_has_everywhere() -> None:
 def test_a_row_whose_context_never_came_is_an_error() -> None:
     rows = numbered(canonical([{}]))
     without = Told(rows.filter(pa.array([False, True])))
-    with pytest.raises(PipelineError, match="never came"):
+    with pytest.raises(PipelineError, match="ever told"):
         without.texts(without.rows, ("uuid",))
 
 

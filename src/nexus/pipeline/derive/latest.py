@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from nexus.pipeline.derive.numbered import CONTEXT, GPU, SERIES, TOLD
+from nexus.pipeline.derive.numbered import CONTEXT, LANE, SERIES, TOLD
 from nexus.pipeline.narrow import NUMBER_COLUMNS, TEXT_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA, TIMESTAMP
 
@@ -14,7 +14,7 @@ TEXT: Final = TEXT_COLUMNS
 READ: Final = NUMBER_COLUMNS  # what it needs of readings, beside their text
 FIRST: Final = "first_timestamp"
 PART: Final = pa.schema([*(READING_SCHEMA.field(n) for n in READ), pa.field(FIRST, TIMESTAMP)])
-KEY: Final = (GPU, *SERIES, TOLD)  # contexts pass through, as groups of their own
+KEY: Final = (LANE, *SERIES, TOLD)  # contexts pass through, as groups of their own
 
 
 def last_of_series(parts: DataFrame) -> DataFrame:

@@ -11,11 +11,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from nexus.pipeline.derive.numbered import CONTEXT, GPU, SERIES, TOLD
+from nexus.pipeline.derive.numbered import CONTEXT, LANE, SERIES, TOLD
 
 READ: Final = ("timestamp", "value")  # what a rollup needs of readings, beside their text
 PERCENTILES: Final = {"p50": 50, "p95": 95, "p99": 99}
-KEY: Final = (GPU, *SERIES, TOLD, "start")  # contexts pass through, as groups of their own
+KEY: Final = (LANE, *SERIES, TOLD, "start")  # contexts pass through, as groups of their own
 MEASURES: Final = ("count", "missing", "min", "max", "mean", "last", "last_timestamp", *PERCENTILES)
 
 

@@ -22,6 +22,7 @@ from nexus.lake.fence import READINGS_APP, REMOVED_APP
 from nexus.lake.files import NewFile
 from nexus.lake.table import LakeTable
 from nexus.pipeline.derive.engine import CLOSED_APP, Engine, held, marked, rows_of
+from nexus.pipeline.derive.numbered import LANE
 from nexus.pipeline.derive.parts import WINDOW_PART, by_window
 from nexus.pipeline.derive.progress import TableProgress
 from nexus.pipeline.derive.rollup import MEASURES, READ, rollup
@@ -230,7 +231,7 @@ class RollupTable:
             frame = frame.unionByName(marked(stored, is_old=True))
         files = -(-tasks // _WRITTEN_SHARE) + rows_of(old) // self._engine.options.partition_rows
         if old or files != tasks:
-            frame = frame.repartition(files, "gpu_number")
+            frame = frame.repartition(files, LANE)
         final = self._final_days(task.piece.spans) if old else frozenset()
         write = write_rollup(self._engine.files_of(self._name), final, renew=task.renew)
         return written_files(frame.mapInArrow(write, WRITTEN).collect()).get(self._name, [])
@@ -246,7 +247,7 @@ class RollupTable:
             reduce=by_window(self._width),
             reduced=WINDOW_PART,
         )
-        parts = scan.frame(self._engine.spark).repartition(tasks, "gpu_number")
+        parts = scan.frame(self._engine.spark).repartition(tasks, LANE)
         return marked(rollup(parts), is_old=False)
 
     def _final_days(self, spans: Sequence[Span]) -> frozenset[date]:

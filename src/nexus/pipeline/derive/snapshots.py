@@ -23,6 +23,7 @@ from nexus.lake.files import NewFile
 from nexus.lake.table import LakeTable
 from nexus.pipeline.derive.engine import Engine, held, rows_of
 from nexus.pipeline.derive.latest import FIRST, PART, READ, TEXT, last_of_series
+from nexus.pipeline.derive.numbered import LANE
 from nexus.pipeline.derive.options import SNAPSHOTS
 from nexus.pipeline.derive.parts import last_of_each
 from nexus.pipeline.derive.progress import TableProgress
@@ -157,7 +158,7 @@ class Snapshots:
         parts = self._parts(files)
         if old:
             parts = parts.unionByName(self._stored(old))
-        frame = last_of_series(parts.repartition(tasks, "gpu_number"))
+        frame = last_of_series(parts.repartition(tasks, LANE))
         latest, gpus = (self._engine.files_of(name) for name in SNAPSHOTS)
         write = write_snapshots(latest, gpus, known, oldest_us)
         whole = frame if tasks == 1 else frame.repartition(1)
