@@ -36,6 +36,7 @@ from nexus.settings.collector import CollectorSection
 _START_S: Final = 120.0
 _STOP_S: Final = 30.0
 _POLL_S: Final = 0.02
+_END_S: Final = 3.0  # in which a machine that is ending has ended
 _LINE_MAX: Final = 300
 # Of the gateway's port and secret, as PySpark reads them from a machine that runs already.
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
@@ -72,7 +73,8 @@ class SparkRun:
             # It prints the trace of a connection that Java's end cut off; that end is told anyway.
             setattr(context._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
         except Exception as error:
-            raise SparkFailed(f"Spark does not start: {_reason(error)}{self._words()}") from error
+            said = SparkFailed(f"Spark does not start: {_reason(error)}{self._words()}")
+            raise self._own_end(_END_S) or said from error
         return self._spark
 
     @property
@@ -105,8 +107,15 @@ class SparkRun:
                 f"Spark's Java machine ended by itself ({_how(ended)}){self._words()}"
             )
 
-    def explain(self, error: Exception, within_s: float = 3.0) -> Exception:
+    def explain(self, error: Exception, within_s: float = _END_S) -> Exception:
         """What to say of an error while talking to Spark: mostly that it is not there any more."""
+        ended = self._own_end(within_s)
+        if ended is not None or isinstance(error, OSError):
+            return ended or error
+        return SparkFailed(f"{failure_of(error).message} (see {self.places.log})")
+
+    def _own_end(self, within_s: float) -> SparkFailed | None:
+        """That the Java machine has ended by itself, if it has or is about to."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
@@ -114,9 +123,7 @@ class SparkRun:
             except SparkFailed as failed:
                 return failed
             time.sleep(_POLL_S)
-        if isinstance(error, OSError):
-            return error
-        return SparkFailed(f"{failure_of(error).message} (see {self.places.log})")
+        return None
 
     def stop(self, within_s: float = _STOP_S) -> None:
         """End the application and its Java machine in good order, or else at once."""
