@@ -1,0 +1,1 @@
+"""The read side: one query port over the tables, and what answers it."""

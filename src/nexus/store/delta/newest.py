@@ -1,0 +1,76 @@
+"""The last reading of each series, and which metrics there are.
+
+Series that had a reading of late are in memory; those that ended earlier are in their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from nexus.store.delta.asking import Asking, as_schema
+from nexus.store.delta.conditions import Conditions, checked_limit, ordering
+from nexus.store.delta.listing import moment
+from nexus.store.delta.live import State
+from nexus.store.delta.units import said_in, with_units
+from nexus.store.port import LATEST_KEY, METRIC_ROWS, READING_ROWS, Page, Selection
+
+_COLUMNS: Final = ", ".join(READING_ROWS.names)
+
+
+def latest(asking: Asking, which: Selection, page: Page, since_us: int | None) -> pa.Table:
+    """A page of last readings; see the port."""
+    limit = checked_limit(page)
+    where = Conditions()
+    if since_us is not None:
+        where.add(f"timestamp >= {where.bind(moment(since_us))}")
+    where.select(which)
+    where.after(LATEST_KEY, READING_ROWS, page)
+    state = asking.live.at(asking.pins)
+    source = _source(asking, state, which, where.sharing(), since_us)
+    sql = (
+        f"SELECT {_COLUMNS} FROM {source} WHERE {where}"
+        f" ORDER BY {ordering(LATEST_KEY, page)} LIMIT {where.bind(limit)}"
+    )
+    return as_schema(asking.ask(sql, where.params, {"last_known": state.last}), READING_ROWS)
+
+
+def metrics(asking: Asking, which: Selection) -> pa.Table:
+    """The metrics that have readings; see the port."""
+    where = Conditions()
+    where.select(which)
+    state = asking.live.at(asking.pins)
+    source = _source(asking, state, which, where.sharing())
+    sql = (
+        "SELECT metric, max(unit) AS said, count(*) AS series, max(timestamp) AS newest"
+        f" FROM {source} WHERE {where} GROUP BY metric ORDER BY metric"
+    )
+    found = asking.ask(sql, where.params, {"last_known": state.last})
+    return as_schema(with_units(found, said_in(found)), METRIC_ROWS)
+
+
+def said_units(asking: Asking, names: Sequence[str]) -> dict[str, str]:
+    """The units that readings of these metrics say."""
+    found = metrics(asking, Selection(metrics=tuple(names)))
+    return dict(zip(found["metric"].to_pylist(), found["unit"].to_pylist(), strict=True))
+
+
+def _source(
+    asking: Asking, state: State, which: Selection, where: Conditions, since_us: int | None = None
+) -> str:
+    """All series, or those that had a reading since; rows may still have to be selected."""
+    table = asking.table("latest")
+    is_recent = state.horizon is None or (since_us is not None and since_us >= state.horizon)
+    if table is None or is_recent:
+        return "last_known"
+    assert state.horizon is not None
+    where.add(f"timestamp < {where.bind(moment(state.horizon))}")
+    where.select(which)
+    files = asking.source("latest", list(table.files()), where)
+    older = f"SELECT {_COLUMNS} FROM {files} WHERE {where}"
+    return (
+        f"(SELECT {_COLUMNS} FROM last_known UNION ALL BY NAME"
+        f" SELECT * FROM ({older}) ANTI JOIN last_known USING ({', '.join(LATEST_KEY)}))"
+    )
