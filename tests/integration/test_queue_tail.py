@@ -50,6 +50,7 @@ def test_it_begins_with_what_comes_after_it_was_opened(broker: BrokerProcess, to
     send(broker.bootstrap, topic, [b"before"] * 5)
     tail = open_tail(f"kafka://{broker.bootstrap}/{topic}")
     try:
+        assert tail.positions() == {0: 5}
         headers = [("content-type", b"application/json")]
         producer = producer_of(broker.bootstrap)
         deliver(producer, topic, [b"{}"], partition=0, key=b"k", headers=headers)
@@ -57,6 +58,7 @@ def test_it_begins_with_what_comes_after_it_was_opened(broker: BrokerProcess, to
         partition, offset, _, key, value, said = message
         assert (partition, offset, key, value, said) == (0, 5, b"k", b"{}", tuple(headers))
         assert (tail.skipped, tail.problem) == (0, "")
+        assert tail.positions() == {0: 6}
     finally:
         tail.close()
         tail.close()

@@ -9,8 +9,9 @@ from nexus.cli.flags import broker_flags
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.settings import Shown, load_broker_settings
-from nexus.settings.collector import load_collector_settings
-from nexus.settings.streamer import load_streamer_settings
+from nexus.settings.up import load_up_settings
+
+_OTHERS = ("streamer.", "collector.", "gateway.", "up.")
 
 app = typer.Typer(add_completion=False, help="What the settings are and where they come from.")
 
@@ -31,8 +32,8 @@ def show(
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print every setting as broker, streamer and collector would see it, and whether flag,
-    environment, file or default decided.
+    """Print every setting as broker, streamer, collector and gateway would see it, and whether
+    flag, environment, file or default decided.
 
     \b
     Examples:
@@ -51,6 +52,8 @@ def show(
 
 
 def _others(config: Path | None) -> list[Shown]:
-    """The sections of streamer and collector; they share the others with the broker."""
-    shown = [*load_streamer_settings(config).shown(), *load_collector_settings(config).shown()]
-    return [line for line in shown if line.name.startswith(("streamer.", "collector."))]
+    """The sections of the other parts; they share the rest with the broker."""
+    parts = load_up_settings(config)
+    everyone = (parts.streamer, parts.collector, parts.gateway, parts)
+    shown = [line for part in everyone for line in part.shown()]
+    return [line for line in shown if line.name.startswith(_OTHERS)]

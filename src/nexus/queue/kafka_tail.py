@@ -66,6 +66,10 @@ class KafkaTail:
         self._consumer = consumer_of(url, client or {}, own)
         self._refresh(_OPEN_S)
 
+    def positions(self) -> Mapping[int, int]:
+        """Where each partition goes on."""
+        return dict(self._at)
+
     def poll(self, timeout_s: float) -> Sequence[Received]:
         """What has come, of all partitions; waits for the first message only."""
         if self._is_closed:

@@ -137,6 +137,9 @@ class Tail(Protocol):
     def problem(self) -> str:
         """Why nothing comes now; empty while all is well."""
 
+    def positions(self) -> Mapping[int, int]:
+        """Of each partition that is followed, the offset that comes next; empty until known."""
+
     def poll(self, timeout_s: float) -> Sequence[Received]:
         """What has come, of all partitions; waits for the first message only. Never raises."""
 

@@ -40,7 +40,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "groups": GroupsSection,
 }
 # Sections of the same file that are for other commands.
-OTHER_PARTS: Final = ("streamer", "collector")
+OTHER_PARTS: Final = ("streamer", "collector", "gateway", "up")
 
 
 class Shown(NamedTuple):

@@ -28,6 +28,18 @@ class SourceUrl:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceList:
+    """One source, or a list of them. Commas divide nothing: they are part of some addresses."""
+
+    def parse(self, raw: object) -> tuple[str, ...]:
+        items = raw if isinstance(raw, list | tuple) else [raw]
+        return tuple(SourceUrl().parse(item) for item in items)
+
+    def show(self, value: object) -> str:
+        return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Speed:
     """How many times as fast as it was recorded: `1x`, `10x`, `0.5`."""
 

@@ -46,3 +46,4 @@ def test_every_part_has_its_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["broker.port"]["value"] == "9092"
     assert shown["streamer.encoding"]["value"] == "arrow"
     assert shown["collector.trigger"]["value"] == "2s"
+    assert shown["gateway.port"]["value"] == "8080"

@@ -54,6 +54,8 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str], command: s
 @pytest.mark.parametrize(
     "command",
     [
+        ["up"],
+        ["doctor"],
         ["broker"],
         ["config", "show"],
         *(

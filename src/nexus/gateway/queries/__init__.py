@@ -1,0 +1,1 @@
+"""What may stand behind the question mark: one model an endpoint, unknown parameters refused."""
