@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline packages lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline bench-gateway bench-live packages openapi web test-web lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,19 +30,31 @@ $(VENV)/.project: $(VENV)/.packages pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: setup ## Start broker, collector and a simulated fleet on ./data
-	@tools/run $(ARGS)
+run: setup ## Start everything on ./data, with a dashboard: make run ARGS="--port 8081"
+	@[ -n "$$JAVA_HOME" ] || command -v java >/dev/null || \
+		tools/apt-install openjdk-17-jre-headless || true # `nexus up` says what is missing
+	@tools/build-web || \
+		echo "the dashboard could not be built (see above); going on without it" >&2
+	@exec $(BIN)/nexus up $(ARGS)
+
+# What it is made of decides whether there is anything to do, so it is always asked.
+web: $(VENV)/.packages ## Build the dashboard into the gateway
+	@tools/build-web
+
+test-web: $(VENV)/.packages ## Check the dashboard's types and test its modules
+	@tools/build-web run check
+	@tools/build-web run test
 
 packages: ## Install the Debian packages that some tests use, where allowed
 	@tools/test-packages
 
-test: setup packages ## Run every test except the long ones
+test: setup web packages ## Run every test except the long ones
 	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) $(ARGS)
 
 chaos: setup packages ## Run the long fault and load tests
 	$(BIN)/python -m pytest -m chaos $(ARGS)
 
-coverage: setup packages ## Run the tests and report what they do not reach
+coverage: setup web packages ## Run the tests and report what they do not reach
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -m "not chaos" $(ARGS); failed=$$?; \
 		$(BIN)/coverage combine --quiet; $(BIN)/coverage html --quiet; $(BIN)/coverage report; \
@@ -67,11 +79,20 @@ bench-streamer: setup ## Measure the streamer, with a broker of its own
 bench-pipeline: setup ## Measure the pipeline, with a broker of its own
 	$(BIN)/python bench/pipeline.py $(ARGS)
 
+bench-gateway: setup ## Measure the gateway, with tables and a PostgreSQL of its own
+	$(BIN)/python bench/gateway.py $(ARGS)
+
+bench-live: setup ## Measure the live stream, with a broker of its own
+	$(BIN)/python bench/live.py $(ARGS)
+
+openapi: setup ## Write the API's description to docs/openapi.json
+	$(BIN)/python -m nexus.gateway.openapi_file docs/openapi.json
+
 lock: ## Pin the newest allowed Python packages anew (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal \
 		--upgrade --python-version 3.11 pyproject.toml --group dev -o requirements.lock
 
 clean: ## Remove .venv, caches and reports; never ./data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf .coverage .coverage.* htmlcov build dist
+	rm -rf .coverage .coverage.* htmlcov build dist web/node_modules src/nexus/gateway/static
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

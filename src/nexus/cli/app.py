@@ -12,10 +12,13 @@ from nexus.cli.entry import fail
 from nexus.cli.lazy import help_if_alone, lazy_app
 
 _COMMANDS: Final = {
+    "up": "nexus.cli.up",
+    "doctor": "nexus.cli.doctor",
     "broker": "nexus.cli.broker",
     "streamer": "nexus.cli.streamer",
     "simulate": "nexus.cli.simulate",
     "collector": "nexus.cli.collector",
+    "gateway": "nexus.cli.gateway",
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "config": "nexus.cli.config",

@@ -11,8 +11,10 @@ import pytest
 from nexus.broker.topic_config import DEFINITIONS
 from nexus.settings.broker import SECTIONS
 from nexus.settings.collector import CollectorSection
+from nexus.settings.gateway import GatewaySection
 from nexus.settings.options import options_of
 from nexus.settings.streamer import StreamerSection
+from nexus.settings.up import UpSection
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -45,6 +47,18 @@ def test_every_setting_of_the_streamer_is_on_its_page() -> None:
 def test_every_setting_of_the_collector_is_on_its_page() -> None:
     text = section_of((DOCS / "collector.md").read_text(), "`collector`")
     keys = [option.key for option in options_of(CollectorSection).values()]
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_every_setting_of_up_is_on_the_operations_page() -> None:
+    text = section_of((DOCS / "operations.md").read_text(), "`up`")
+    keys = [option.key for option in options_of(UpSection).values()]
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_every_setting_of_the_gateway_is_on_its_page() -> None:
+    text = section_of((DOCS / "api.md").read_text(), "`gateway`")
+    keys = [option.key for option in options_of(GatewaySection).values()]
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 

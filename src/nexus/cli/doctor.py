@@ -1,0 +1,97 @@
+"""`nexus doctor`: what is in the way of `nexus up`, and what to do about it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nexus.cli.lazy import single_app
+from nexus.cli.options import ConfigFile
+from nexus.cli.output import JsonFlag, print_json, printable
+from nexus.settings.options import FlagValue
+
+if TYPE_CHECKING:
+    from nexus.up.doctor.findings import Finding
+
+app = single_app()
+
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+@app.command()
+def doctor(
+    *,
+    config: ConfigFile = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="As for `nexus up`. (default ./data)")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="URL", help="A queue that should answer: kafka://…/topic.")
+    ] = None,
+    collector_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="A collector's side port that should answer.")
+    ] = None,
+    gateway_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="A gateway that should answer.")
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """Check this machine, its ports and its clock, the data directory, and the parts that run.
+
+    Each line is ok, a warning or a problem with what to do. The exit code is 1 if there is a
+    problem.
+
+    \b
+    Examples:
+      nexus doctor
+      nexus doctor --data-dir /var/lib/nexus --json
+      nexus doctor --queue kafka://broker-1:9092/gpu-telemetry --gateway-url http://web-1:8080
+    """
+    from nexus.settings.up import load_up_settings
+    from nexus.up.doctor.examine import Asked, examine
+
+    flags = {} if data_dir is None else {"up.data_dir": FlagValue("--data-dir", data_dir)}
+    settings = load_up_settings(config, flags=flags)
+    findings = examine(settings, Asked(queue, collector_url, gateway_url), _java)
+    problems = sum(finding.level.value == "problem" for finding in findings)
+    if json:
+        print_json({"ok": not problems, "findings": [_document(f) for f in findings]})
+    else:
+        _print(findings, problems)
+    return 1 if problems else 0
+
+
+def _java() -> str:
+    import os
+
+    from nexus.pipeline.collector.java import find_java
+
+    java = find_java(os.environ)
+    return f"Java {java.version} in {java.home}"
+
+
+def _document(finding: "Finding") -> dict[str, str]:
+    return {
+        "check": finding.check,
+        "level": finding.level.value,
+        "found": finding.found,
+        "advice": finding.advice,
+    }
+
+
+def _print(findings: "list[Finding]", problems: int) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        level = finding.level.value
+        line = Text(f"{level:<8}", style=_STYLES[level])
+        line.append(f" {finding.check:<{width}}  {printable(finding.found)}", style="default")
+        if finding.advice:
+            line.append(f"\n{'':<{width + 11}}→ {printable(finding.advice)}", style="default")
+        console.print(line)
+    warnings = sum(finding.level.value == "warning" for finding in findings)
+    said = f"{problems} problems, {warnings} warnings" if problems or warnings else "all is well"
+    console.print(Text(said, style="bold"))
