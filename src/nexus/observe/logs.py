@@ -74,6 +74,8 @@ def configure(level: str = "info", stream: TextIO | None = None, form: Form = "a
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    if root.level > logging.DEBUG:
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
 
 
 class HumanFormatter(logging.Formatter):

@@ -4,6 +4,8 @@ derived tables are, and whatever came late."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,14 @@ from support.lakes import (
 SEEDS = range(8)
 STEPS = (1, 7, 10, 60, 90, 120, 300, 3600, 5400, 7200, 86_400)
 ALL = Page(100_000)
+
+Lakes = Callable[[int], Lake]
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Lakes:
+    """Makes a lake for each seed, once for all tests: they only ask."""
+    return cache(lambda seed: any_lake(tmp_path_factory.mktemp("lake"), random.Random(seed)))
 
 
 def any_span(lake: Lake, rng: random.Random) -> Span:
@@ -89,9 +99,9 @@ def _close(name: str, row: Row) -> Any:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_readings_are_those_of_the_span_in_order(tmp_path: Path, seed: int) -> None:
+def test_readings_are_those_of_the_span_in_order(lakes: Lakes, seed: int) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     with opened(lake) as store:
         for _ in range(4):
             which, span = any_selection(rng), any_span(lake, rng)
@@ -108,9 +118,9 @@ def test_readings_are_those_of_the_span_in_order(tmp_path: Path, seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_steps_are_right_up_to_the_newest_reading(tmp_path: Path, seed: int) -> None:
+def test_steps_are_right_up_to_the_newest_reading(lakes: Lakes, seed: int) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     with opened(lake) as store:
         for step in rng.sample(STEPS, 5):
             which, span = any_selection(rng), any_span(lake, rng)
@@ -119,9 +129,9 @@ def test_steps_are_right_up_to_the_newest_reading(tmp_path: Path, seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pages_of_steps_hold_each_step_once(tmp_path: Path, seed: int) -> None:
+def test_pages_of_steps_hold_each_step_once(lakes: Lakes, seed: int) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     with opened(lake) as store:
         for step in (10, 60, 300, 7200):
             span, down = any_span(lake, rng), rng.random() < 0.5
@@ -137,9 +147,9 @@ def test_pages_of_steps_hold_each_step_once(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_last_reading_of_each_series_is_the_last_there_is(tmp_path: Path, seed: int) -> None:
+def test_the_last_reading_of_each_series_is_the_last_there_is(lakes: Lakes, seed: int) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     with opened(lake) as store:
         which = any_selection(rng)
         rows = pa.Table.from_pylist(expected_latest(lake.readings), READING_ROWS)
@@ -149,9 +159,9 @@ def test_the_last_reading_of_each_series_is_the_last_there_is(tmp_path: Path, se
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_gpus_are_who_their_newest_readings_say(tmp_path: Path, seed: int) -> None:
+def test_gpus_are_who_their_newest_readings_say(lakes: Lakes, seed: int) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     with opened(lake) as store:
         which = any_selection(rng)
         ask = store.snapshot().gpus
@@ -202,10 +212,10 @@ def same_summary(found: pa.Table, wanted: dict[tuple[str, ...], Row], by: tuple[
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_summary_is_exact_but_for_percentiles_which_say_their_error(
-    tmp_path: Path, seed: int, few: bool, monkeypatch: pytest.MonkeyPatch
+    lakes: Lakes, seed: int, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    lake = any_lake(tmp_path, rng)
+    lake = lakes(seed)
     if not few:
         monkeypatch.setattr(summaries, "EXACT_ROWS", -1)
         monkeypatch.setattr(summaries, "WINDOWS_MAX", rng.choice([-1, 10**9]))
