@@ -206,6 +206,15 @@ def test_the_latest_reading_of_each_series(client: Client) -> None:
     assert (columns["count"], columns["truncated"]) == (len(by_gpu), False)
 
 
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_series_that_ended_can_be_left_out_of_the_latest(client: Client, layout: str) -> None:
+    asked = {"metric": "gpu_util", "since": "2025-07-18T11:30:00.000001Z", "layout": layout}
+    found = client.json("/api/v1/telemetry/latest", **asked)["data"]
+    uuids = found["uuid"] if layout == "columns" else [row["uuid"] for row in found]
+    assert BUSY in uuids
+    assert "GPU-00000003-aaaa" not in uuids
+
+
 def test_a_summary_by_any_grouping(client: Client) -> None:
     found = client.json("/api/v1/telemetry/summary", **HOUR, metric="power", by="hostname")
     first = found["data"][0]

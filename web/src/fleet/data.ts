@@ -1,9 +1,10 @@
 /** What the fleet page shows, as hooks: who is there, and the newest value of some metrics. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { getAll, getJson } from "../api/client";
+import { getAll } from "../api/client";
+import { getLatest } from "../api/latest";
 import { keyOf } from "../api/gpu";
-import type { Gpu, LatestColumns, LiveRows, Metric, SummaryRow } from "../api/types";
+import type { Gpu, LiveRows, Metric, SummaryRow } from "../api/types";
 import { useLive, sawReading } from "../state/live";
 import { useResource, type Resource } from "../state/resource";
 import { asQuery, type Span } from "../time/range";
@@ -45,8 +46,7 @@ export function useLatest(metrics: readonly string[], gpus: number, live: boolea
   const state = useLive({ query: { metric, interval }, wanted: live, rows: take, gap });
   const asked = useResource({
     key: metric,
-    load: (signal) =>
-      getJson<LatestColumns>("/api/v1/telemetry/latest", { metric, layout: "columns" }, signal),
+    load: (signal) => getLatest({ metric }, signal),
     every: live && state !== "away" ? 0 : POLL_EVERY_MS,
   });
   useEffect(() => {

@@ -1,9 +1,10 @@
 /** One host: its GPUs side by side, now and over time. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { getAll, getJson } from "../api/client";
+import { getAll } from "../api/client";
+import { getLatest } from "../api/latest";
 import { inPlace } from "../api/gpu";
-import type { Gpu, LatestColumns, LiveRows } from "../api/types";
+import type { Gpu, LiveRows } from "../api/types";
 import { LiveFeed } from "../chart/data";
 import { HoldPanel } from "../chart/HoldPanel";
 import { MetricCharts } from "../chart/MetricCharts";
@@ -88,8 +89,7 @@ function useHostValues(query: { cluster: string; hostname: string }) {
   const asked = useResource({
     scope,
     key: scope,
-    load: (signal) =>
-      getJson<LatestColumns>("/api/v1/telemetry/latest", { ...query, layout: "columns" }, signal),
+    load: (signal) => getLatest(query, signal),
     every: EVERY_MS,
   });
   const [feed] = useState(() => new LiveFeed());

@@ -21,6 +21,7 @@ from nexus.gateway.rendering.forms import Form
 from nexus.gateway.rendering.series import columns_document, series_document
 from nexus.gateway.replies import Reply, table_reply
 from nexus.gateway.steps import AUTO, RAW, RESOLUTIONS, STEPS_S, chosen
+from nexus.gateway.times import parse_moment
 from nexus.gateway.views import Units, reading_view, rollup_view, summary_view
 from nexus.store.port import (
     LATEST_KEY,
@@ -96,14 +97,15 @@ def latest(ask: Ask, query: LatestQuery) -> Reply:
     """The last reading of each series."""
     names = metric_names(query.metric)
     which = ask.selection(query, names.canonical)
+    since = parse_moment(query.since).resolve(ask.now_us) or None
     if query.layout == "columns":
         _only_json(ask, query.cursor)
-        rows = ask.snapshot.latest(which, Page(POINTS_MAX + 1))
+        rows = ask.snapshot.latest(which, Page(POINTS_MAX + 1), since)
         view = reading_view(rows.slice(0, POINTS_MAX), query.units)
         truncated = rows.num_rows > POINTS_MAX
         return Reply(columns_document(view, LATEST_COLUMNS, truncated=truncated))
     pages = Pages(ask.path, query, LATEST_KEY)
-    kept, cursor = pages.cut(ask.snapshot.latest(which, pages.page()))
+    kept, cursor = pages.cut(ask.snapshot.latest(which, pages.page(), since))
     return table_reply(ask.form, reading_view(kept, query.units), cursor)
 
 

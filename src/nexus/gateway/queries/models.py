@@ -147,6 +147,14 @@ class TelemetryQuery(Paged, Stepped, Measured, Timed, Where):
 class LatestQuery(Paged, Measured, Where):
     """The last reading of each series."""
 
+    since: Annotated[
+        Time,
+        Field(
+            description="Leave out series that ended before: a GPU has one for every pod that ever"
+            f" held it. {_TIMES}",
+            examples=["now-1h"],
+        ),
+    ] = "0"
     layout: Annotated[
         Layout,
         Field(

@@ -43,7 +43,9 @@ async def gpu_telemetry(
 ) -> Response:
     """One GPU's readings over a span of time, raw or by steps."""
     return await served(
-        request, lambda ask: telemetry.gpu_telemetry(ask, uuid, query), lasts(query)
+        request,
+        lambda ask: telemetry.gpu_telemetry(ask, uuid, query),
+        lasts(query.start_time, query.end_time),
     )
 
 

@@ -32,7 +32,9 @@ async def list_metrics(request: Request, query: Annotated[PageQuery, Query()]) -
 @router.get("/quarantine", response_model=models.RefusedList, responses=listing())
 async def quarantine(request: Request, query: Annotated[QuarantineQuery, Query()]) -> Response:
     """What was refused, and why."""
-    return await served(request, lambda ask: refusals(ask, query), lasts(query))
+    return await served(
+        request, lambda ask: refusals(ask, query), lasts(query.start_time, query.end_time)
+    )
 
 
 @router.get("/pipeline", response_model=models.Pipeline, responses=single())

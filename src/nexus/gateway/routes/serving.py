@@ -12,7 +12,6 @@ from fastapi import Request, Response
 from nexus.gateway.asking import Ask
 from nexus.gateway.caching import NO_STORE, REVALIDATED, Lasting, entity_tag, matches
 from nexus.gateway.gateway import Gateway
-from nexus.gateway.queries.models import Timed
 from nexus.gateway.rendering.forms import TABLE_FORMS, Form, accepted, qualities
 from nexus.gateway.replies import GZIP_LEAST_BYTES, Reply, gzipped
 from nexus.gateway.times import parse_moment
@@ -39,10 +38,10 @@ async def served(
     return await gateway.pool.call(lambda: _answer(gateway, request, work, lasting, form))
 
 
-def lasts(query: Timed) -> Lasting:
-    """An answer about a fixed span holds until the tables change."""
-    times = (parse_moment(query.start_time), parse_moment(query.end_time))
-    return Lasting.NOT if any(time.relative for time in times) else Lasting.VERSIONS
+def lasts(*times: str) -> Lasting:
+    """An answer about fixed times holds until the tables change."""
+    are_relative = [parse_moment(time).relative for time in times]
+    return Lasting.NOT if any(are_relative) else Lasting.VERSIONS
 
 
 def takes_gzip(request: Request) -> bool:

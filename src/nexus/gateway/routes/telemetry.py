@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from nexus.gateway.answers import telemetry as answers
-from nexus.gateway.caching import Lasting
 from nexus.gateway.queries.models import LatestQuery, SummaryQuery, TelemetryQuery
 from nexus.gateway.routes import PREFIX
 from nexus.gateway.routes.documented import listing
@@ -24,7 +23,11 @@ router = APIRouter(prefix=PREFIX, tags=["Readings"])
 )
 async def telemetry(request: Request, query: Annotated[TelemetryQuery, Query()]) -> Response:
     """Readings of any GPUs over a span of time, raw or by steps."""
-    return await served(request, lambda ask: answers.fleet_telemetry(ask, query), lasts(query))
+    return await served(
+        request,
+        lambda ask: answers.fleet_telemetry(ask, query),
+        lasts(query.start_time, query.end_time),
+    )
 
 
 @router.get(
@@ -34,10 +37,12 @@ async def telemetry(request: Request, query: Annotated[TelemetryQuery, Query()])
 )
 async def latest(request: Request, query: Annotated[LatestQuery, Query()]) -> Response:
     """The last reading of each series."""
-    return await served(request, lambda ask: answers.latest(ask, query), Lasting.VERSIONS)
+    return await served(request, lambda ask: answers.latest(ask, query), lasts(query.since))
 
 
 @router.get("/telemetry/summary", response_model=models.SummaryList, responses=listing())
 async def summary(request: Request, query: Annotated[SummaryQuery, Query()]) -> Response:
     """What readings amount to: count, min, max, mean and percentiles by any grouping."""
-    return await served(request, lambda ask: answers.summary(ask, query), lasts(query))
+    return await served(
+        request, lambda ask: answers.summary(ask, query), lasts(query.start_time, query.end_time)
+    )
