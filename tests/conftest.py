@@ -7,6 +7,7 @@ makes it end, or makes it log a traceback, fails itself and nobody else.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from support.fixtures import MakeBroker, MakeTopic
 # A busy machine is no reason to fail: examples have no deadline of their own.
 settings.register_profile("nexus", deadline=None)
 settings.load_profile("nexus")
+# Tests that run in the background ignore Ctrl-C, and so would every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -18,7 +18,7 @@ def test_a_queue_is_enough() -> None:
     assert options.topic == "gpu-telemetry"
     assert options.start == At(edge="earliest")
     assert options.end == At(edge="latest")
-    assert options.limits == Limits(2_000_000, 256 << 20, 1_000_000)
+    assert options.limits == Limits(1_500_000, 256 << 20, 1_000_000)
     assert (options.form, options.on_gone) == ("readings", "fail")
     assert 0 in options.partitions
     assert 11 in options.partitions
