@@ -101,7 +101,7 @@ def port_asker(snapshot: Callable[[], Snapshot], filled: Filled) -> Ask:
         elif name == "day":
             found = view.rollups(which, span, 120, Page(50_000))
         elif name == "latest":
-            found = view.latest(Selection(metrics=("gpu_util",)), Page(10_000))
+            found = view.latest(Selection(metrics=("gpu_util",)), Page(10_000), span.start_us)
         else:
             found = view.gpus(ANY, (), Page(1000))
         return int(found.num_rows)
@@ -114,7 +114,8 @@ def path_of(filled: Filled, name: str, rng: random.Random) -> str:
     if name == "gpus":
         return "/api/v1/gpus?limit=1000"
     if name == "latest":
-        return "/api/v1/telemetry/latest?metric=gpu_util&limit=10000"
+        asked = {"metric": "gpu_util", "limit": "10000", "since": moment_text(since(filled, name))}
+        return f"/api/v1/telemetry/latest?{urlencode(asked)}"
     start, end = moment_text(since(filled, name)), moment_text(filled.end_s)
     words = {"start_time": start, "end_time": end}
     if name == "day":
