@@ -30,8 +30,6 @@ from nexus.telemetry.tables import TableSpec
 # Files are sorted by GPU, so that small row groups let a reader skip most of a file; measured,
 # groups of a million rows are 3 % smaller, no more.
 ROW_GROUP_ROWS: Final = 131_072
-# What is derived is asked for one GPU and a long time: of each of many files it needs a little.
-DERIVED_GROUP_ROWS: Final = 32_768
 HELD_ROWS: Final = 2 * ROW_GROUP_ROWS
 READ_ROWS: Final = 65_536
 _ENCODED: Final = pa.dictionary(pa.int32(), pa.string())
@@ -52,10 +50,9 @@ class NewFile:
 class FileWriter:
     """One file being written; `file` is there once the writer's block has ended well."""
 
-    def __init__(self, sink: pa.NativeFile, schema: pa.Schema, group_rows: int) -> None:
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
         self._sink = sink
         self._schema = schema
-        self._group_rows = group_rows
         self._parquet: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
         self._held: list[pa.Table] = []
@@ -93,7 +90,7 @@ class FileWriter:
         rows = pa.concat_tables(self._held) if self._held else self._schema.empty_table()
         self._held, self._held_rows = [], 0
         if rows.num_rows:
-            self._open().write_table(rows.unify_dictionaries(), self._group_rows)
+            self._open().write_table(rows.unify_dictionaries(), ROW_GROUP_ROWS)
 
     def _conformed(self, table: pa.Table) -> pa.Table:
         """The rows as the file has them: what was encoded in the first is so in all."""
@@ -134,8 +131,7 @@ class TableFiles:
         filesystem = self.filesystem()
         if self.store.is_local:
             filesystem.create_dir(path.rpartition("/")[0] or ".", recursive=True)
-        group_rows = ROW_GROUP_ROWS if self.spec.name == "readings" else DERIVED_GROUP_ROWS
-        writer = FileWriter(filesystem.open_output_stream(path), self.schema, group_rows)
+        writer = FileWriter(filesystem.open_output_stream(path), self.schema)
         try:
             yield writer
             footer = writer.finish()
