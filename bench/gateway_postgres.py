@@ -68,20 +68,23 @@ _INDEXES: Final = """
 """
 _KEY: Final = ", ".join(f"s.{name}" for name in SERIES_COLUMNS)
 _ALL: Final = ", ".join(f"s.{name}" for name in _TEXT)
+_DAY: Final = f"""SELECT date_bin('2 minutes', m.start, 'epoch') AS step, {_ALL}, sum(m.count),
+      min(m.min), max(m.max), sum(m.mean * m.count) / nullif(sum(m.count), 0)
+    FROM minutes m JOIN series s ON s.id = m.series
+    WHERE s.uuid = %(uuid)s AND m.start >= to_timestamp(%(start)s)
+      AND m.start <= to_timestamp(%(end)s) AND {{which}}
+    GROUP BY step, s.id ORDER BY step, {_KEY}"""
 QUERIES: Final = {
     "hour": f"""SELECT r.at, r.value, r.source_value, r.ingested, {_ALL}
         FROM readings r JOIN series s ON s.id = r.series
         WHERE s.uuid = %(uuid)s AND r.at >= to_timestamp(%(start)s)
           AND r.at <= to_timestamp(%(end)s)
         ORDER BY r.at, {_KEY} LIMIT 10000""",
-    "day": f"""SELECT date_bin('2 minutes', m.start, 'epoch') AS step, {_ALL}, sum(m.count),
-          min(m.min), max(m.max), sum(m.mean * m.count) / nullif(sum(m.count), 0)
-        FROM minutes m JOIN series s ON s.id = m.series
-        WHERE s.uuid = %(uuid)s AND m.start >= to_timestamp(%(start)s)
-          AND m.start <= to_timestamp(%(end)s)
-        GROUP BY step, s.id ORDER BY step, {_KEY}""",
+    "day": _DAY.format(which="s.metric = 'gpu_util'"),
+    "day of all": _DAY.format(which="true"),
     "latest": f"""SELECT l.at, l.value, {_ALL} FROM latest l JOIN series s ON s.id = l.series
-        WHERE s.metric = 'gpu_util' ORDER BY {_KEY} LIMIT 10000""",
+        WHERE s.metric = 'gpu_util' AND l.at >= to_timestamp(%(start)s)
+        ORDER BY {_KEY} LIMIT 10000""",
     "gpus": "SELECT * FROM gpus ORDER BY uuid, mig LIMIT 1000",
 }
 
