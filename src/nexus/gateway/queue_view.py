@@ -128,8 +128,9 @@ class _Look:
         except KafkaException as failed:
             raise trouble(self._url, failed.args[0]) from failed
         if len(topics) > TOPICS_MAX:
-            self._problems.append(f"{len(topics)} topics: the first {TOPICS_MAX} are shown")
-        shown = sorted(topics, key=lambda name: (name.startswith(_INTERNAL), name))[:TOPICS_MAX]
+            self._problems.append(f"{len(topics)} topics: {TOPICS_MAX} of them are shown")
+        own = self._url.topic
+        shown = sorted(topics, key=lambda n: (n != own, n.startswith(_INTERNAL), n))[:TOPICS_MAX]
         return {
             (name, partition): about.leader
             for name in shown

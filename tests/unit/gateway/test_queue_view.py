@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+from nexus.gateway import queue_view
 from nexus.gateway.queue_view import QueueView
 from nexus.queue.errors import QueueError
 from support.broker import BrokerProcess
@@ -18,6 +19,12 @@ from support.fixtures import MakeTopic
 from support.ports import free_port
 
 View = Callable[..., QueueView]
+
+
+@pytest.fixture
+def broker(own_broker: BrokerProcess) -> BrokerProcess:
+    """One of its own: a view shows so many topics and groups, and the shared broker has more."""
+    return own_broker
 
 
 @pytest.fixture
@@ -54,6 +61,17 @@ def test_topics_have_their_partitions_with_start_end_and_messages(
     bounds = [(p["partition"], p["start"], p["end"], p["messages"]) for p in found["partitions"]]
     assert bounds == [(0, 0, 0, 0), (1, 2, 7, 5), (2, 0, 0, 0)]
     assert all(p["leader"] is not None for p in found["partitions"])
+
+
+def test_of_too_many_topics_the_one_that_is_asked_for_is_shown(
+    view_of: View, broker: BrokerProcess, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_view, "TOPICS_MAX", 1)
+    make_topic()
+    last = make_topic()
+    said = view_of(broker.bootstrap, last).snapshot()
+    assert [topic["topic"] for topic in said["topics"]] == [last]
+    assert said["problems"] == ["2 topics: 1 of them are shown"]
 
 
 def test_groups_have_members_state_and_lag_by_partition(
