@@ -25,6 +25,7 @@ from pipeline_table import Commit, commits_of, fill_table, freshness_s, medians
 
 from nexus.bench.local_broker import LocalBroker
 from nexus.bench.report import Figure, machine, print_table, save
+from nexus.up.memory import pss_bytes
 
 NEXUS = Path(sys.executable).with_name("nexus")
 PARTS = ("arrow", "json", "tables", "peer", "fresh", "history")
@@ -121,31 +122,7 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.5):
-            self._peak = max(self._peak, sum(map(_pss, _tree(self._pid))))
-
-
-def _tree(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    found, left = [], [root]
-    while left:
-        found.append(pid := left.pop())
-        left += children.get(pid, [])
-    return found
-
-
-def _pss(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+            self._peak = max(self._peak, pss_bytes(self._pid))
 
 
 def measure_arrow(broker: LocalBroker, root: Path, scale: Scale) -> tuple[list[Figure], float]:

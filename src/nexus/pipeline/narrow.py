@@ -20,7 +20,7 @@ from nexus.telemetry.catalogue import HOST_METRICS, meaning_of
 from nexus.telemetry.checks import NO_IDENTITY, NO_METRIC
 from nexus.telemetry.combine import combine
 from nexus.telemetry.identity import SERIES_COLUMNS
-from nexus.telemetry.reading import READING_SCHEMA, encoded
+from nexus.telemetry.reading import READING_SCHEMA, encoded, in_one_piece
 from nexus.telemetry.scalars import EMPTY, scalar
 
 # What a row is.
@@ -80,7 +80,7 @@ class Narrower:
                 "series_a": pa.array(series[0]),
                 "series_b": pa.array(series[1]),
                 "context": pa.array(contexts[0]),
-                **{name: _whole(table.column(name)) for name in NUMBER_COLUMNS},
+                **{name: in_one_piece(table.column(name)) for name in NUMBER_COLUMNS},
                 "low": low,
                 "high": high,
                 "fault": fault,
@@ -137,7 +137,7 @@ class Widener:
 
     def objects(self, rows: pa.Table) -> pa.DictionaryArray:
         """The context of each reading as the text of a JSON object."""
-        distinct = pc.dictionary_encode(_whole(rows.column("context")))
+        distinct = pc.dictionary_encode(in_one_piece(rows.column("context")))
         said = self._learned.columns(distinct.dictionary, TEXT_COLUMNS)
         texts = zip(*(said[name].to_pylist() for name in TEXT_COLUMNS), strict=True)
         made = [_object(dict(zip(TEXT_COLUMNS, text, strict=True))) for text in texts]
@@ -221,9 +221,5 @@ def _batch(count: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    whole = _whole(column)
+    whole = in_one_piece(column)
     return whole.cast(pa.string()) if pa.types.is_dictionary(whole.type) else whole
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from nexus.telemetry.arrow_bounds import check_unpacked_size
 from nexus.telemetry.decoded import ENCODED_SOURCE_SCHEMA
 from nexus.telemetry.errors import SchemaError, UnencodableReading, UnreadableMessage
-from nexus.telemetry.reading import SOURCE_SCHEMA, conform, encoded
+from nexus.telemetry.reading import SOURCE_SCHEMA, conform, encoded, in_one_piece
 
 MAX_READINGS: Final = 10_000
 MAX_BYTES: Final = 512 * 1024
@@ -85,18 +85,13 @@ def _fitting(table: pa.Table, compression: str | None) -> Iterator[tuple[bytes, 
 def _narrowed(column: pa.ChunkedArray) -> pa.Array:
     """A text column with a dictionary of only what it uses, in indices as short as they can be."""
     if not (pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)):
-        return _whole(column)
+        return in_one_piece(column)
     text = encoded(column)
     if len(text.dictionary) > _SMALL:
         used = pc.dictionary_encode(text.indices)
         text = pa.DictionaryArray.from_arrays(used.indices, text.dictionary.take(used.dictionary))
     width = pa.int16() if len(text.dictionary) < _NARROW else pa.int32()
     return pa.DictionaryArray.from_arrays(text.indices.cast(width), text.dictionary)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks()
-    return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _check_columns(schema: pa.Schema) -> None:

@@ -63,6 +63,14 @@ def plain(table: pa.Table | pa.RecordBatch) -> pa.Table:
     return table
 
 
+def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values as one array; no copy if that is what it has."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole
+
+
 def as_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
     """A table, whether it came as one or as a single batch."""
     return pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table

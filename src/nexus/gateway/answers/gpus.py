@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -17,6 +17,8 @@ from nexus.gateway.views import gpu_view, reading_view
 from nexus.store.port import GPU_KEY, LIMIT_MAX, Page, Selection
 from nexus.telemetry.labels import labels_of
 from nexus.telemetry.scalars import EMPTY
+
+LATELY_US: Final = 3_600_000_000  # before the GPU's last reading
 
 
 def list_gpus(ask: Ask, query: GpusQuery) -> Reply:
@@ -39,13 +41,19 @@ def gpu_reply(ask: Ask, rows: pa.Table) -> Reply:
     rows = rows.sort_by([("mig", "ascending")])
     whole = rows.slice(0, 1)
     parts = rows.filter(pc.not_equal(rows.column("mig"), EMPTY))
-    latest = ask.snapshot.latest(Selection(uuids=(uuid,)), Page(LIMIT_MAX))
+    latest = ask.snapshot.latest(Selection(uuids=(uuid,)), Page(LIMIT_MAX), _lately(rows))
     more = b'"labels":%b,"migs":[%b],"latest":[%b]' % (
         orjson.dumps(_labels(whole)),
         json_rows(gpu_view(parts)),
         json_rows(reading_view(latest, "canonical")),
     )
     return Reply(json_rows(gpu_view(whole))[:-1] + b"," + more + b"}")
+
+
+def _lately(rows: pa.Table) -> int:
+    """Since when a series counts as going on: a GPU has those of every pod that ever held it."""
+    seen: int = pc.max(rows.column("last_seen")).cast(pa.int64()).as_py()
+    return seen - LATELY_US
 
 
 def _labels(rows: pa.Table) -> dict[str, Any]:

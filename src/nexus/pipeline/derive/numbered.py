@@ -15,6 +15,7 @@ from nexus.pipeline.derive.parts import Reduce
 from nexus.pipeline.narrow import series_numbers
 from nexus.telemetry.combine import combine
 from nexus.telemetry.identity import SERIES_COLUMNS
+from nexus.telemetry.reading import in_one_piece
 from nexus.telemetry.scalars import scalar
 
 # Of every row: the lane of its GPU, both halves of its series, and what its text columns say.
@@ -64,7 +65,7 @@ class Numberer:
 
     def _carried(self, table: pa.Table) -> dict[str, pa.Array]:
         names = [name for name in self._schema.names if name in table.column_names]
-        return {name: _whole(table.column(name)) for name in names}
+        return {name: in_one_piece(table.column(name)) for name in names}
 
     def _batch(self, count: int, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         made = [columns.get(f.name, pa.nulls(count, f.type)) for f in self._schema]
@@ -94,10 +95,6 @@ def first_of_each(rows: pa.Table, key: Sequence[str], order: Mapping[str, str]) 
     rows = rows.take(pc.sort_indices(rows, by))
     differs = pa.repeat(scalar(False, pa.bool_()), rows.num_rows - 1)
     for name in key:
-        column = _whole(rows.column(name))
+        column = in_one_piece(rows.column(name))
         differs = pc.or_(differs, pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)))
     return rows.filter(pa.concat_arrays([pa.array([True]), differs]))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

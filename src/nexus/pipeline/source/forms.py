@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nexus.pipeline.narrow import NARROW_SCHEMA, Narrower, unreadable
 from nexus.pipeline.source.options import Form
-from nexus.telemetry.reading import READING_SCHEMA, plain
+from nexus.telemetry.reading import READING_SCHEMA, in_one_piece, plain
 from nexus.telemetry.scalars import scalar
 
 _ROWS_MAX: Final = 16_384  # text takes room: a row is half a kilobyte
@@ -100,7 +100,7 @@ class ReadingsShape:
             yield self._batch(
                 table.num_rows,
                 {
-                    **{n: _whole(table.column(n)) for n in READING_SCHEMA.names},
+                    **{n: in_one_piece(table.column(n)) for n in READING_SCHEMA.names},
                     "partition": placed.partition[cut],
                     "offset": placed.offset[cut],
                     "row": placed.row[cut],
@@ -128,7 +128,3 @@ class ReadingsShape:
         made = {"topic": topic, **columns}
         arrays = [made.get(f.name, pa.nulls(count, f.type)) for f in READINGS_SCHEMA]
         return pa.record_batch(arrays, schema=READINGS_SCHEMA)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
