@@ -65,6 +65,15 @@ def rows() -> list[Row]:
     )
     made.append(
         {
+            **HELD,
+            "pod": "gone-0",
+            "timestamp": NOON_US - 180 * MINUTE,
+            "source_metric": "DCGM_FI_DEV_GPU_UTIL",
+            "source_value": 99.0,
+        }
+    )
+    made.append(
+        {
             **OTHER_SLICE,
             "timestamp": NOON_US,
             "source_metric": "DCGM_FI_DEV_GPU_TEMP",

@@ -94,6 +94,13 @@ def test_a_page_names_the_address_of_the_next(client: Client) -> None:
     assert "link" not in following.headers
 
 
+def test_a_pod_that_is_long_gone_is_not_among_a_gpus_last_readings(client: Client) -> None:
+    found = client.json(f"/api/v1/gpus/{HELD}")
+    assert {reading["pod"] for reading in found["latest"]} == {"idle-0"}
+    every = client.json("/api/v1/telemetry/latest", uuid=HELD)["data"]
+    assert {reading["pod"] for reading in every} == {"idle-0", "gone-0"}
+
+
 def test_one_gpu_has_its_labels_and_last_readings(client: Client) -> None:
     found = client.json(f"/api/v1/gpus/{BUSY}")
     assert (found["uuid"], found["state"], found["labels"]) == (BUSY, "active", {"rack": "r 7"})

@@ -203,7 +203,7 @@ def test_the_latest_reading_of_each_series(client: Client) -> None:
     assert columns["data"]["uuid"] == [row["uuid"] for row in found["data"]]
     assert columns["data"]["value"] == [row["value"] for row in found["data"]]
     assert columns["data"]["timestamp"][0] == 1_752_840_000_000
-    assert (columns["count"], columns["truncated"]) == (len(by_gpu), False)
+    assert (columns["count"], columns["truncated"]) == (len(found["data"]), False)
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])

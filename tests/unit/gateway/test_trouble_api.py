@@ -101,6 +101,6 @@ def test_what_the_pipeline_says_stands_beside_the_tables(client: Client) -> None
     found = client.json("/api/v1/pipeline")
     assert found["collector"]["url"] == "http://127.0.0.1:9466"
     (table,) = found["tables"]
-    assert (table["name"], table["rows"]) == ("readings", 490)
+    assert (table["name"], table["rows"]) == ("readings", 491)
     assert table["newest"] == "2025-07-18T12:00:00Z"
     assert set(found["rates"]) == {"readings_per_s", "batch_ms", "lag"}
