@@ -1,7 +1,7 @@
 /** A button that opens a panel under it; Escape, a click elsewhere or leaving it closes it. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface MenuProps {
   readonly id?: string;
@@ -21,7 +21,8 @@ export function Menu({ id, label, name, active = false, align = "start", childre
     button.current?.focus();
   };
 
-  useEffect(() => {
+  // Before the next key is handled: arrows pressed at once must already move within the panel.
+  useLayoutEffect(() => {
     if (!open) return;
     root.current?.querySelector<HTMLElement>(".menu-panel input, .menu-panel button")?.focus();
     const outside = (event: Event): void => {
