@@ -34,6 +34,8 @@ from gateway_postgres import Postgres
 from gateway_tables import Filled, fill, moment_text
 
 from nexus.bench.report import Figure, machine, print_table, save
+from nexus.gateway.rendering.series import CHART_COLUMNS
+from nexus.gateway.views import READING_COLUMNS, stored
 from nexus.lake.url import parse_store_url
 from nexus.store.opening import open_store
 from nexus.store.port import ANY, Page, Selection, Snapshot, Span
@@ -60,6 +62,8 @@ WORDS: Final = {
 }
 DAY_S, HOUR_S = 86_400, 3_600
 METRIC: Final = "gpu_util"
+# The columns that the gateway asks the port for.
+ROWS, CHART = (stored(shown, "canonical") for shown in (READING_COLUMNS, CHART_COLUMNS))
 
 Ask = Callable[[str, random.Random], int]  # asks one question; how many rows came
 
@@ -106,12 +110,14 @@ def port_asker(snapshot: Callable[[], Snapshot], filled: Filled) -> Ask:
         which = Selection(uuids=(gpu_of(filled, name, rng),))
         span = Span(since(filled, name) * 1_000_000, filled.end_s * 1_000_000)
         if name.startswith("hour"):
-            found = view.readings(which, span, Page(10_000))
+            found = view.readings(which, span, Page(10_000, columns=ROWS))
         elif name.startswith("day"):
             which = replace(which, metrics=() if name == "day of all" else (METRIC,))
-            found = view.rollups(which, span, 120, Page(50_000))
+            found = view.rollups(which, span, 120, Page(50_000, columns=CHART))
         elif name == "latest":
-            found = view.latest(Selection(metrics=(METRIC,)), Page(10_000), span.start_us)
+            found = view.latest(
+                Selection(metrics=(METRIC,)), Page(10_000, columns=ROWS), span.start_us
+            )
         else:
             found = view.gpus(ANY, (), Page(1000))
         return int(found.num_rows)

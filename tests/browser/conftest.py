@@ -71,7 +71,8 @@ def chromium() -> Iterator[Browser]:
 def open_page(chromium: Browser) -> Iterator[OpenPage]:
     """Opens addresses; a page that logs an error or throws one fails its test.
 
-    `forgives` is what a complaint that the test provokes has in it.
+    `forgives` is what a complaint that the test provokes has in it. A page with its `own_clock` can
+    be sent into the future.
     """
     complaints: list[str] = []
     forgiven: list[str] = []
@@ -89,6 +90,7 @@ def open_page(chromium: Browser) -> Iterator[OpenPage]:
         height: int = 900,
         theme: Theme = "dark",
         forgives: str | None = None,
+        own_clock: bool = False,
     ) -> Page:
         forgiven.extend([forgives] if forgives else [])
         context = chromium.new_context(
@@ -97,6 +99,8 @@ def open_page(chromium: Browser) -> Iterator[OpenPage]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
+        if own_clock:
+            page.clock.install()
         page.on("console", heard)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(url)

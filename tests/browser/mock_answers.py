@@ -11,6 +11,7 @@ from browser.made_fleet import COUNTERS, UNITS, MadeGpu, rfc3339
 
 STEPS_S = {"10s": 10, "30s": 30, "1m": 60, "2m": 120, "5m": 300, "10m": 600, "15m": 900}
 STEPS_S |= {"30m": 1800, "1h": 3600, "2h": 7200, "6h": 21_600, "12h": 43_200, "1d": 86_400}
+SPOKESMEN = 100
 KEEPS_S = 6 * 3600  # how far back there are readings
 FILTERS = ("uuid", "hostname", "cluster", "namespace")
 Query = dict[str, list[str]]
@@ -28,7 +29,7 @@ def answer(gpus: Sequence[MadeGpu], path: str, query: Query) -> Any:
     whole: dict[str, Callable[[], Any]] = {
         "metrics": lambda: _list([_metric(name) for name in UNITS]),
         "gpus": lambda: _list([gpu.as_json(now) for gpu in mine]),
-        "telemetry": lambda: _columns(mine, query, now),
+        "telemetry": lambda: (_groups if "by" in query else _columns)(mine, query, now),
         "telemetry/latest": lambda: {"data": live_rows(mine, metrics_of(query), now)},
         "telemetry/summary": lambda: _list(_means(gpus, query, now)),
         "pipeline": lambda: _pipeline(now),
@@ -145,6 +146,28 @@ def _series(gpu: MadeGpu, metric: str, times: list[float], step: int) -> dict[st
         "min": [None if v is None else v * (1 - spread) for v in values] if spread else None,
         "max": [None if v is None else v * (1 + spread) for v in values] if spread else None,
     }
+
+
+def _groups(gpus: Sequence[MadeGpu], query: Query, now: float) -> dict[str, Any]:
+    """The series of each group put together; of a large fleet some GPUs stand for all."""
+    columns = _columns(gpus[:: max(1, len(gpus) // SPOKESMEN)], query, now)
+    by = [name for name in query["by"][0].split(",") if name != "metric"]
+    groups: dict[tuple[str, ...], dict[int, list[float]]] = {}
+    for series in columns["series"]:
+        points = groups.setdefault((series["metric"], *(series[name] for name in by)), {})
+        for at, value in zip(series["time"], series["value"], strict=True):
+            points.setdefault(at, []).append(value or 0.0)
+    found = [
+        {
+            **dict(zip(("metric", *by), key, strict=True)),
+            "unit": UNITS.get(key[0], ""),
+            "time": sorted(points),
+            "value": [sum(points[at]) / len(points[at]) for at in sorted(points)],
+            "sum": [sum(points[at]) for at in sorted(points)],
+        }
+        for key, points in groups.items()
+    ]
+    return {"resolution": columns["resolution"], "groups": found, "truncated": False}
 
 
 def live_rows(gpus: Sequence[MadeGpu], metrics: list[str], now: float) -> dict[str, list[Any]]:

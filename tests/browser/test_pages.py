@@ -124,6 +124,6 @@ def test_pages_fit_the_screen(
     for name, path in pages.items():
         page.goto(stack.url + path)
         page.locator("canvas, table").first.wait_for()
-        page.wait_for_timeout(800)
+        page.wait_for_timeout(200)
         page.screenshot(path=screenshots / f"{name}-{theme}-{width}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= across

@@ -31,7 +31,7 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-READINGS = just_now(fleet(300, gpus=8))
+READINGS = just_now(fleet(60, gpus=8))
 UUIDS = READINGS.column("uuid").to_pylist()
 # What paths may name here: things that are there, by every kind of id, and one that is not.
 NAMES = {
@@ -67,7 +67,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
 
 @schema.parametrize()
 @settings(
-    max_examples=8,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.store.delta import store
+from nexus.store.delta import folding, store
 from nexus.store.delta.store import DeltaStore
 from nexus.store.errors import StoreAway
 from nexus.store.opening import open_store
@@ -55,10 +55,13 @@ def test_a_bucket_answers_as_a_folder_does(address: str, tmp_path: Path) -> None
         assert answers(remote.snapshot()) == answers(local.snapshot())
 
 
-def test_small_files_of_a_bucket_are_folded_into_local_ones(address: str) -> None:
+def test_small_files_of_a_bucket_are_folded_into_local_ones(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "FOLDED_AT_ONCE", 4)
     lake = Lake(store_at(address, "folded"))
     rng = random.Random(4)
-    for _ in range(17):
+    for _ in range(5):
         lake.add(without(fleet_readings(rng, 5, NOON, NOON + HOUR), lake.readings))
     with opened(lake) as asked:
         assert isinstance(asked, DeltaStore)

@@ -176,7 +176,7 @@ def any_lake(folder: Path, rng: random.Random) -> Lake:
 
 def any_selection(rng: random.Random) -> Selection:
     """Often everything, or a GPU; now and then something rarer."""
-    choices: list[Mapping[str, tuple[str, ...]]] = [
+    choices: list[Mapping[str, Any]] = [
         {},
         {"uuids": ("GPU-1",)},
         {"uuids": ("GPU-0", "GPU-3")},
@@ -186,6 +186,7 @@ def any_selection(rng: random.Random) -> Selection:
         {"clusters": ("west",), "namespaces": ("ml",)},
         {"models": ("H200",), "gpus": ("0",)},
         {"uuids": ("nobody",)},
+        {"metrics": ("power", "gpu_util"), "instances": (("power", "link=1"),)},
     ]
     return Selection(**rng.choice(choices))
 
@@ -195,6 +196,11 @@ def selected(rows: pa.Table, which: Selection) -> pa.Table:
     for part, column in COLUMNS.items():
         if values := getattr(which, part):
             rows = rows.filter(pc.is_in(rows.column(column), pa.array(values, pa.string())))
+    if named := {metric for metric, _ in which.instances}:
+        columns = (rows.column(name).to_pylist() for name in ("metric", "instance"))
+        pairs = zip(*columns, strict=True)
+        fits = [pair in which.instances or pair[0] not in named for pair in pairs]
+        rows = rows.filter(pa.array(fits, pa.bool_()))
     return rows
 
 

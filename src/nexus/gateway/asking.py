@@ -6,17 +6,19 @@ Also what several of them do alike: filters to a selection, a prefix to the one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.gateway.errors import Ambiguous, BadParameter, Fault, NotFound
+from nexus.gateway.metric_names import ALL_METRICS, MetricNames
 from nexus.gateway.queries.models import Timed, Where
 from nexus.gateway.rendering.forms import Form
 from nexus.gateway.times import parse_moment
-from nexus.store.port import LIMIT_MAX, Page, Selection, Snapshot, Span
+from nexus.store.port import GPU_KEY, LIMIT_MAX, Page, Selection, Snapshot, Span
 
 PREFIX_LEAST: Final = 8
 PREFIXES_MAX: Final = 50  # looked up for one filter
+NOBODY: Final = ("",)  # no GPU has an empty uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,17 @@ class Ask:
             )
         return Span(start, end)
 
-    def selection(self, query: Where, metrics: Sequence[str] = ()) -> Selection:
+    def selection(self, query: Where, names: MetricNames = ALL_METRICS) -> Selection:
         """The series that a query's filters leave."""
-        return Selection(
-            uuids=self._uuids_meant(query.uuid),
-            gpus=tuple(query.gpu),
-            hostnames=(*query.hostname, *query.host),
-            clusters=tuple(query.cluster),
-            models=tuple(query.model),
-            namespaces=tuple(query.namespace),
-            pods=tuple(query.pod),
-            metrics=tuple(metrics),
-        )
+        return replace(selected(query, names), uuids=self._uuids_meant(query.uuid))
+
+    def in_states(self, which: Selection, states: Sequence[str]) -> Selection:
+        """Of a selection, the GPUs that are in one of these states now; all if none is named."""
+        if not states:
+            return which
+        found = self.snapshot.gpus(which, tuple(states), Page(LIMIT_MAX, columns=GPU_KEY))
+        uuids = found.column("uuid").unique().to_pylist()
+        return replace(which, uuids=tuple(uuids) or NOBODY)
 
     def uuid_of(self, text: str) -> str:
         """The uuid that a path names: exact, or by a unique prefix."""
@@ -86,6 +87,21 @@ class Ask:
         if text in found:
             return [text]
         return found if len(text) >= PREFIX_LEAST else []
+
+
+def selected(query: Where, names: MetricNames) -> Selection:
+    """What filters name as they stand: uuids may still be prefixes."""
+    return Selection(
+        uuids=tuple(query.uuid),
+        gpus=tuple(query.gpu),
+        hostnames=(*query.hostname, *query.host),
+        clusters=tuple(query.cluster),
+        models=tuple(query.model),
+        namespaces=tuple(query.namespace),
+        pods=tuple(query.pod),
+        metrics=names.canonical,
+        instances=names.instances,
+    )
 
 
 def _unknown(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from nexus.telemetry.catalogue import METRICS, SOURCE_NAMES, SourceName, snake_case
 from nexus.telemetry.units import unit_named
@@ -24,11 +25,14 @@ class MetricNames:
     """The metrics that were asked for, and under which names."""
 
     canonical: tuple[str, ...] = ()
-    asked: dict[str, SourceName] = field(default_factory=dict)  # by canonical name
+    instances: tuple[tuple[str, str], ...] = ()  # of metrics that were asked for by link
+    # By canonical name and instance.
+    asked: dict[tuple[str, str], SourceName] = field(default_factory=dict)
 
     def source_form(self, metric: str, instance: str, unit: str) -> SourceForm:
         """What DCGM calls a metric: as it was asked for, else by the older and usual name."""
-        source = self.asked.get(metric) or _usual(metric, instance)
+        asked = self.asked.get((metric, instance)) or self.asked.get((metric, ""))
+        source = asked or _usual(metric, instance)
         if source is None:
             return SourceForm(metric, unit)
         known = unit_named(source.unit)
@@ -38,17 +42,22 @@ class MetricNames:
 def metric_names(names: Iterable[str]) -> MetricNames:
     """Canonical and source names, each understood; an unknown one as the tables spell it.
 
-    A name that has a link's number in it means the metric on every link.
+    A name that has a link's number in it means the metric on that link.
     """
-    canonical: dict[str, None] = {}
-    asked: dict[str, SourceName] = {}
+    meant: dict[tuple[str, str], None] = {}  # metric and instance, "" for all of them
+    asked: dict[tuple[str, str], SourceName] = {}
     for name in names:
         known = SOURCE_NAMES.get(name)
         metric = known[0].name if known else snake_case(name)
-        canonical[metric] = None
-        if known and name != metric and not known[1].instance:
-            asked.setdefault(metric, known[1])
-    return MetricNames(tuple(canonical), asked)
+        instance = known[1].instance if known else ""
+        meant[metric, instance] = None
+        if known and name != metric:
+            asked.setdefault((metric, instance), known[1])
+    links = tuple((metric, each) for metric, each in meant if each and (metric, "") not in meant)
+    return MetricNames(tuple(dict.fromkeys(metric for metric, _ in meant)), links, asked)
+
+
+ALL_METRICS: Final = MetricNames()
 
 
 def _usual(metric: str, instance: str) -> SourceName | None:

@@ -45,9 +45,15 @@ COARSEST: Final = "1d"
 _SECOND_US: Final = 1_000_000
 
 
-def chosen(resolution: str, start_us: int, end_us: int, max_points: int) -> str:
-    """The resolution that is meant: itself, or for `auto` the finest with so few points."""
+def chosen(
+    resolution: str, start_us: int, end_us: int, max_points: int, *, stepped: bool = False
+) -> str:
+    """The resolution that is meant: itself, or for `auto` the finest with so few points.
+
+    `stepped` says that it must be by steps.
+    """
     if resolution != AUTO:
         return resolution
     span_s = (end_us - start_us) / _SECOND_US
-    return next((name for name, step in CHOSEN if span_s / step <= max_points), COARSEST)
+    choice = CHOSEN[1:] if stepped else CHOSEN
+    return next((name for name, step in choice if span_s / step <= max_points), COARSEST)

@@ -51,6 +51,7 @@ GPU_COLUMNS: Final = (
     "first_seen",
     "busy",
 )
+GROUP_MEASURES: Final = ("value", "sum", "min", "max")
 _ROLLUP_MEASURES: Final = ("value", "min", "max", "mean", "last")
 SUMMARY_MEASURES: Final = (
     "min",
@@ -65,32 +66,47 @@ SUMMARY_MEASURES: Final = (
 )
 
 
-def reading_view(rows: pa.Table, units: Units) -> pa.Table:
+def stored(shown: Sequence[str], units: Units) -> tuple[str, ...]:
+    """The store's columns that answers with these columns are made of, raw or rolled up."""
+    made_of = ("source_metric", *(("source_value",) if units == "dcgm" else ()))
+    return (*shown, *made_of, "start", "mean")
+
+
+def reading_view(rows: pa.Table, units: Units, shown: Sequence[str] = READING_COLUMNS) -> pa.Table:
     """Raw readings, with the canonical unit or as their source said them."""
     kinds = combine([rows.column("source_metric"), rows.column("unit")])
     if units == "canonical":
         named = [meaning_of(name, unit).unit for name, unit in kinds.rows()]
-        return _with(rows, {"unit": _texts(kinds.spread(named))}).select(READING_COLUMNS)
+        return _shown(_with(rows, {"unit": _texts(kinds.spread(named))}), shown)
     named = [unit or usual_unit(name) for name, unit in kinds.rows()]
     collected = rows.column("value").is_valid()
     # A blank that arrived as a number is "not collected" under every name.
     value = pc.if_else(collected, rows.column("source_value"), scalar(None, pa.float64()))
     made = {"unit": _texts(kinds.spread(named)), "metric": rows.column("source_metric")}
-    return _with(rows, {**made, "value": value}).select(READING_COLUMNS)
+    return _shown(_with(rows, {**made, "value": value}), shown)
 
 
-def rollup_view(rows: pa.Table, units: Units, names: MetricNames) -> pa.Table:
+def rollup_view(
+    rows: pa.Table, units: Units, names: MetricNames, shown: Sequence[str] = ROLLUP_COLUMNS
+) -> pa.Table:
     """Rolled-up readings; `value` is the mean, `timestamp` the start of the step."""
     columns = {"timestamp": rows.column("start"), "value": rows.column("mean")}
     for name, column in columns.items():
         rows = rows.append_column(pa.field(name, column.type, name == "value"), column)
-    rows = rows.select(ROLLUP_COLUMNS)
-    return converted(rows, _ROLLUP_MEASURES, names) if units == "dcgm" else rows
+    rows = _shown(rows, shown)
+    measures = [name for name in _ROLLUP_MEASURES if name in rows.column_names]
+    return converted(rows, measures, names) if units == "dcgm" else rows
 
 
 def summary_view(rows: pa.Table, units: Units, names: MetricNames) -> pa.Table:
     """What readings amount to, converted if asked."""
     return converted(rows, SUMMARY_MEASURES, names) if units == "dcgm" else rows
+
+
+def group_view(rows: pa.Table, units: Units, names: MetricNames) -> pa.Table:
+    """Groups by steps of time, converted if asked; `value` is the mean of the members."""
+    rows = rows.rename_columns({"start": "timestamp", "mean": "value"})
+    return converted(rows, GROUP_MEASURES, names) if units == "dcgm" else rows
 
 
 def gpu_view(rows: pa.Table) -> pa.Table:
@@ -115,6 +131,10 @@ def converted(rows: pa.Table, measures: Sequence[str], names: MetricNames) -> pa
     made["metric"] = _texts(kinds.spread([form.name for form in forms]))
     made["unit"] = _texts(kinds.spread([form.unit for form in forms]))
     return _with(rows, made)
+
+
+def _shown(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    return rows.select([name for name in names if name in rows.column_names])
 
 
 def _with(rows: pa.Table, columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.Table:

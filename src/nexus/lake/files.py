@@ -31,6 +31,12 @@ from nexus.telemetry.tables import TableSpec
 # groups of a million rows are 3 % smaller, no more.
 ROW_GROUP_ROWS: Final = 131_072
 HELD_ROWS: Final = 2 * ROW_GROUP_ROWS
+# A question about one GPU needs a few thousand neighbouring rows of a row group: of the other
+# pages nothing is unpacked. Pages of a fixed row count cost 1 % of the bytes.
+PAGE_ROWS: Final = 4096
+# Charts read the rollups far more often than anyone writes them: unpacked faster, 16 % larger.
+CODECS: Final[Mapping[str, str]] = {"rollup_1m": "lz4", "rollup_1h": "lz4"}
+USUAL_CODEC: Final = "zstd"
 READ_ROWS: Final = 65_536
 _ENCODED: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -50,9 +56,10 @@ class NewFile:
 class FileWriter:
     """One file being written; `file` is there once the writer's block has ended well."""
 
-    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema, codec: str = USUAL_CODEC) -> None:
         self._sink = sink
         self._schema = schema
+        self._codec = codec
         self._parquet: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
         self._held: list[pa.Table] = []
@@ -106,7 +113,8 @@ class FileWriter:
             self._parquet = pq.ParquetWriter(
                 self._sink,
                 self._schema,
-                compression="zstd",
+                compression=self._codec,
+                max_rows_per_page=PAGE_ROWS,
                 use_dictionary=True,  # numbers too: most metrics take few values
                 metadata_collector=self._footers,
                 store_schema=False,
@@ -127,11 +135,12 @@ class TableFiles:
     @contextmanager
     def writer(self, partition: Mapping[str, str]) -> Iterator[FileWriter]:
         """Write one file of this partition; nothing is left of it if the block fails."""
-        path = "/".join([*_hive(partition), f"part-{uuid4().hex}.zstd.parquet"])
+        codec = CODECS.get(self.spec.name, USUAL_CODEC)
+        path = "/".join([*_hive(partition), f"part-{uuid4().hex}.{codec}.parquet"])
         filesystem = self.filesystem()
         if self.store.is_local:
             filesystem.create_dir(path.rpartition("/")[0] or ".", recursive=True)
-        writer = FileWriter(filesystem.open_output_stream(path), self.schema)
+        writer = FileWriter(filesystem.open_output_stream(path), self.schema, codec)
         try:
             yield writer
             footer = writer.finish()

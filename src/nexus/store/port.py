@@ -7,7 +7,7 @@ does not exist yet is an empty one. StoreAway, TooMuch and the other errors are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -98,6 +98,19 @@ def summary_groups(by: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*by, "metric")))
 
 
+def group_rows(by: tuple[str, ...]) -> pa.Schema:
+    """The columns of groups by steps of time."""
+    return pa.schema(
+        [
+            pa.field("start", TIMESTAMP, nullable=False),
+            *_text(*summary_groups(by)),
+            *_text("unit"),
+            *_counts("members"),
+            *_measures("mean", "sum", "min", "max"),
+        ]
+    )
+
+
 def fleet_rows(by: tuple[str, ...]) -> pa.Schema:
     """The columns of the fleet by these groups."""
     return pa.schema(
@@ -123,6 +136,15 @@ class Selection:
     namespaces: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()  # canonical names
+    # Metric and instance: of such a metric these alone, such as one link; of others all.
+    instances: tuple[tuple[str, str], ...] = ()
+
+    def instances_by_metric(self) -> dict[str, list[str]]:
+        """The instances of each metric of which not all are meant."""
+        found: dict[str, list[str]] = {}
+        for metric, instance in self.instances:
+            found.setdefault(metric, []).append(instance)
+        return found
 
 
 ANY: Final = Selection()
@@ -140,11 +162,24 @@ class Span:
 class Page:
     """A piece of an answer: at most `limit` rows after the key of the last row that was given.
 
-    A key is a row's values in the columns of the query's key; moments are whole microseconds.
+    A key is a row's values in the columns of the query's key; moments are whole microseconds. Where
+    columns are named, a store may leave out all others, which it need not read then.
     """
 
     limit: int
     after: tuple[Any, ...] | None = None
+    descending: bool = False
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSteps:
+    """Groups of GPUs by steps of time: what is put together, and how much of it is asked for."""
+
+    step_s: int
+    by: tuple[str, ...]  # some of SUMMARY_GROUPS
+    limit: int  # rows
+    top: int | None = None  # groups of each metric: those with the greatest sums
     descending: bool = False
 
 
@@ -158,7 +193,7 @@ class Snapshot(Protocol):
     def gpus(self, which: Selection, states: tuple[str, ...], page: Page) -> pa.Table:
         """GPUs and MIG instances as last known (GPU_ROWS), by GPU_KEY.
 
-        `metrics` of the selection do not count. `busy` is null where nothing tells.
+        `metrics` and `instances` of the selection do not count. `busy` is null where nothing tells.
         """
 
     def gpu(self, uuid: str) -> pa.Table:
@@ -176,6 +211,14 @@ class Snapshot(Protocol):
         Steps are counted from 1970. Every step that the span touches is there, and whole: it is
         made of all its readings, those outside the span too. So the same step is the same in
         every answer. What the device was called is what the last reading of a step says.
+        """
+
+    def groups(self, which: Selection, span: Span, steps: GroupSteps) -> pa.Table:
+        """Groups of GPUs by steps of time (`group_rows`), by time and then by group.
+
+        In a step each GPU, MIG instance or link is one member with one value, the mean of its
+        readings, however many pods share it: `mean` and `sum` are of those, `min` and `max` of
+        all readings. Steps are whole, as in `rollups`; one without any value is left out.
         """
 
     def latest(self, which: Selection, page: Page, since_us: int | None = None) -> pa.Table:
@@ -216,6 +259,11 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything; safe to call twice."""
+
+
+def only(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The columns of a schema that are needed, in its order; all if none are named."""
+    return pa.schema([field for field in schema if not columns or field.name in columns])
 
 
 def last_key(rows: pa.Table, key: tuple[str, ...]) -> tuple[Any, ...] | None:

@@ -57,6 +57,9 @@ def test_a_gpu_says_who_it_is_and_what_it_does(client: Client) -> None:
         ({"uuid": "00000002"}, []),  # never a substring
         ({"host": "h"}, []),
         ({"host": "nobody"}, []),
+        ({"namespace": "\\"}, [FREE, SILENT, SLICED, SLICED]),  # in none
+        ({"namespace": ["\\", "team-a"], "cluster": "c1"}, [BUSY, FREE, SILENT]),
+        ({"host": r"h1\,h2"}, []),  # one host
         ({"namespace": ""}, [BUSY, HELD, FREE, SILENT, SLICED, SLICED]),
     ],
 )

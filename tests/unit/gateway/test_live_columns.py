@@ -161,3 +161,14 @@ def test_a_selection_names_values_exactly(which: Selection, uuids: list[str]) ->
 def test_hostile_text_can_be_selected_too(text: str) -> None:
     table = live_rows({"uuid": "a", "pod": text}, {"uuid": "b", "pod": "other"})
     assert [row["uuid"] for row in shown(selected(table, Selection(pods=(text,))))] == ["a"]
+
+
+def test_of_a_metric_single_links_can_be_selected() -> None:
+    name = "DCGM_FI_DEV_NVLINK_BANDWIDTH_L{}".format
+    table = live_rows(
+        {"uuid": "a", "source_metric": name(3)},
+        {"uuid": "b", "source_metric": name(4)},
+        {"uuid": "c", "source_metric": "DCGM_FI_DEV_POWER_USAGE"},
+    )
+    which = Selection(instances=(("nvlink_throughput", "link=4"),))
+    assert [row["uuid"] for row in shown(selected(table, which))] == ["b", "c"]

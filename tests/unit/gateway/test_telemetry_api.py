@@ -243,3 +243,61 @@ def test_a_summary_comes_in_pages(client: Client) -> None:
         cursor = page["next_cursor"]
     assert pages == whole
     assert len(whole) > 4
+
+
+FLEET = "/api/v1/telemetry"
+
+
+def test_groups_are_lines_of_the_gpus_they_have(client: Client) -> None:
+    found = client.json(FLEET, **HOUR, layout="columns", by="hostname", metric="power")
+    assert (found["resolution"], found["truncated"]) == ("10s", False)
+    first, *others = sorted(found["groups"], key=lambda group: str(group["hostname"]))
+    assert {(g["hostname"], g["metric"], g["unit"]) for g in (first, *others)} == {
+        ("h1", "power", "W"),
+        ("h2", "power", "W"),
+        ("h3", "power", "W"),
+    }
+    assert first["time"][:2] == [1752836400000, 1752836460000]
+    assert (first["value"][0], first["sum"][0], first["members"][0]) == (160.0, 320.0, 2)
+    assert (first["min"][-1], first["max"][-1]) == (100.0, 100.0)
+    assert {len(first[name]) for name in ("time", "value", "sum", "min", "max", "members")} == {61}
+
+
+def test_all_gpus_can_be_one_line_and_only_the_top_groups_many(client: Client) -> None:
+    asked = {**HOUR, "layout": "columns", "resolution": "1h"}
+    whole = client.json(FLEET, **asked, by="metric", metric="power,gpu_util")["groups"]
+    assert [(group["metric"], group["members"]) for group in whole] == [
+        ("gpu_util", [5, 4]),
+        ("power", [4, 4]),
+    ]
+    percent = client.json(FLEET, **asked, by="metric", metric="gpu_util", units="dcgm")["groups"]
+    assert percent[0]["metric"] == "DCGM_FI_DEV_GPU_UTIL"
+    assert percent[0]["sum"] == [pytest.approx(value * 100) for value in whole[0]["sum"]]
+    top = client.json(FLEET, **asked, by="hostname", metric="power", top=1)["groups"]
+    assert [group["hostname"] for group in top] == ["h1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter"),
+    [
+        ({"by": "hostname"}, "by"),
+        ({"by": "hostname", "layout": "columns", "resolution": "raw"}, "resolution"),
+        ({"by": "rack", "layout": "columns"}, "by"),
+        ({"top": "3", "layout": "columns"}, "top"),
+        ({"by": "hostname", "layout": "columns", "cursor": "x"}, "cursor"),
+    ],
+)
+def test_what_groups_cannot_be_is_said(
+    client: Client, asked: dict[str, str], parameter: str
+) -> None:
+    problem = client.problem(FLEET, **asked)
+    assert (problem["status"], problem["errors"][0]["parameter"]) == (400, parameter)
+
+
+def test_readings_can_be_those_of_gpus_in_a_state(client: Client) -> None:
+    asked = {"start_time": "now-3m", "metric": "power", "resolution": "raw"}
+    held = client.json(FLEET, **asked, state="idle-held")
+    assert {row["uuid"] for row in held["data"]} == {"GPU-00000001-aaaa"}
+    assert client.json(FLEET, **asked, state="idle-held", host="h2")["data"] == []
+    both = client.json(FLEET, **asked, state=["idle-held", "free"])
+    assert {row["uuid"] for row in both["data"]} == {"GPU-00000001-aaaa", "GPU-00000002-aaaa"}

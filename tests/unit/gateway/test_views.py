@@ -74,6 +74,11 @@ def test_dcgm_units_are_what_the_source_said() -> None:
             rolled_up("nvlink_throughput", 3e6, "B/s", "link=3"),
             ("DCGM_FI_DEV_NVLINK_BANDWIDTH_L3", 3.0, "MB/s"),
         ),
+        (
+            ["DCGM_FI_DEV_NVLINK_THROUGHPUT_L3", "DCGM_FI_DEV_NVLINK_BANDWIDTH_L4"],
+            rolled_up("nvlink_throughput", 3e6, "B/s", "link=3"),
+            ("DCGM_FI_DEV_NVLINK_THROUGHPUT_L3", 3.0, "MB/s"),
+        ),
         ([], rolled_up("vendor_thing", 2.5, "V"), ("vendor_thing", 2.5, "V")),
     ],
 )
@@ -95,3 +100,11 @@ def test_no_rows_are_no_trouble() -> None:
 def test_names_of_every_kind_lead_to_the_metric() -> None:
     names = metric_names(["DCGM_FI_DEV_POWER_USAGE", "power", "gpu_util", "VendorThing"])
     assert names.canonical == ("power", "gpu_util", "vendor_thing")
+
+
+def test_a_name_with_a_link_in_it_means_that_link_alone() -> None:
+    third, fourth = (f"DCGM_FI_DEV_NVLINK_BANDWIDTH_L{link}" for link in (3, 4))
+    names = metric_names([third, "power", fourth])
+    assert names.canonical == ("nvlink_throughput", "power")
+    assert names.instances == (("nvlink_throughput", "link=3"), ("nvlink_throughput", "link=4"))
+    assert metric_names([third, "nvlink_throughput"]).instances == ()

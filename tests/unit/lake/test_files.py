@@ -133,3 +133,26 @@ def test_removing_what_is_not_there_is_well(files: TableFiles, tmp_path: Path) -
 
 def test_nothing_is_read_of_no_files(files: TableFiles) -> None:
     assert list(files.read([])) == []
+
+
+def test_rollups_are_packed_for_readers_and_older_files_stay_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = TABLES["rollup_1m"]
+    said: dict[str, object] = {
+        "start": NOON,
+        "last_timestamp": NOON,
+        "day": NOON.date(),
+        "count": 1,
+        "missing": 0,
+    }
+    said |= dict.fromkeys(("min", "max", "mean", "last", "p50", "p95", "p99"), 0.5)
+    rows = pa.Table.from_pylist([{n: said.get(n, "") for n in spec.schema.names}] * 3, spec.schema)
+    files = TableFiles(store_in(tmp_path), spec)
+    new = written(files, rows)
+    monkeypatch.setattr(lake_files, "CODECS", {})
+    old = written(files, rows)
+    footers = [pq.read_metadata(tmp_path / spec.name / file.path) for file in (new, old)]
+    assert [footer.row_group(0).column(0).compression for footer in footers] == ["LZ4", "ZSTD"]
+    assert [file.path.split(".")[-2] for file in (new, old)] == ["lz4", "zstd"]
+    assert sum(batch.num_rows for batch in files.read([new.path, old.path])) == 6

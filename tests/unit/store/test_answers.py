@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from nexus.store.port import (
     READING_ROWS,
     ROLLUP_KEY,
     ROLLUP_ROWS,
+    GroupSteps,
     Page,
     Selection,
     Span,
+    group_rows,
     summary_groups,
 )
 from nexus.telemetry.catalogue import METRICS
@@ -111,7 +114,7 @@ def test_readings_are_those_of_the_span_in_order(lakes: Lakes, seed: int) -> Non
             found = walked(
                 lambda page: ask(which, span, page),  # noqa: B023
                 READING_KEY,
-                rng.choice([3, 50, 1000]),
+                rng.choice([10, 50, 1000]),
                 descending=down,
             )
             same(found, in_order(rows, READING_KEY, descending=down).cast(READING_ROWS))
@@ -139,7 +142,7 @@ def test_pages_of_steps_hold_each_step_once(lakes: Lakes, seed: int) -> None:
             found = walked(
                 lambda page: ask(Selection(), span, step, page),  # noqa: B023
                 ROLLUP_KEY,
-                rng.choice([7, 100]),
+                rng.choice([30, 100]),
                 descending=down,
             )
             wanted = expected_steps(lake, Selection(), span, step)
@@ -167,7 +170,7 @@ def test_gpus_are_who_their_newest_readings_say(lakes: Lakes, seed: int) -> None
         ask = store.snapshot().gpus
         found = walked(lambda page: ask(which, (), page), GPU_KEY, 2)
     known = pa.Table.from_pylist(expected_gpus(lake.readings))
-    chosen = Selection(**{n: getattr(which, n) for n in which.__slots__ if n != "metrics"})
+    chosen = replace(which, metrics=(), instances=())
     wanted = in_order(selected(known, chosen), GPU_KEY) if known.num_rows else known
     assert found.drop_columns(["state", "busy"]).to_pylist() == [
         {name: row[name] for name in found.column_names if name not in ("state", "busy")}
@@ -228,6 +231,81 @@ def test_a_summary_is_exact_but_for_percentiles_which_say_their_error(
             same_summary(found, expected_summary(rows, groups), groups)
             if few:
                 assert pc.all(found.column("exact")).as_py() is not False
+
+
+def expected_groups(
+    lake: Lake, which: Selection, span: Span, step_s: int, by: tuple[str, ...]
+) -> dict[tuple[Any, ...], Row]:
+    """What the readings of each GPU amount to in a step, and those of a group."""
+    step = step_s * 1_000_000
+    low, high = span.start_us // step * step, span.end_us // step * step + step - 1
+    members: dict[tuple[Any, ...], dict[tuple[str, ...], list[float]]] = {}
+    for row in selected(between(lake.readings, low, high), which).to_pylist():
+        if row["value"] is not None:
+            at = round(row["timestamp"].timestamp() * 1e6) // step * step
+            group = members.setdefault((at, *(row[name] for name in by)), {})
+            who = tuple(row[name] for name in ("uuid", "mig", "instance"))
+            group.setdefault(who, []).append(row["value"])
+    return {key: _put_together(list(group.values())) for key, group in members.items()}
+
+
+def _put_together(members: list[list[float]]) -> Row:
+    means = [sum(value / len(values) for value in values) for values in members]
+    all_values = [value for values in members for value in values]
+    return {
+        "members": len(means),
+        "mean": sum(mean / len(means) for mean in means),
+        "sum": sum(means),
+        "min": min(all_values),
+        "max": max(all_values),
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_by_steps_are_made_of_gpus_that_count_once(lakes: Lakes, seed: int) -> None:
+    rng = random.Random(seed)
+    lake = lakes(seed)
+    with opened(lake) as store:
+        for by in [("metric",), ("hostname",), ("namespace", "cluster")]:
+            step, which, span = rng.choice(STEPS), any_selection(rng), any_span(lake, rng)
+            down = rng.random() < 0.5
+            asked = GroupSteps(step, by, 100_000, descending=down)
+            found = store.snapshot().groups(which, span, asked)
+            assert found.schema.equals(group_rows(by))
+            names = summary_groups(by)
+            wanted = expected_groups(lake, which, span, step, names)
+            rows = {
+                (row["start"].timestamp() * 1e6, *(row[n] for n in names)): row
+                for row in found.to_pylist()
+            }
+            assert list(rows) == sorted(wanted, reverse=down)
+            for key, row in rows.items():
+                same_group(row, wanted[key])
+
+
+def same_group(row: Row, wanted: Row) -> None:
+    for name in ("members", "min", "max"):
+        assert row[name] == wanted[name], (name, row, wanted)
+    room = 1e-9 * max(abs(wanted["min"]), abs(wanted["max"])) * wanted["members"]
+    for name in ("mean", "sum"):
+        assert row[name] == pytest.approx(wanted[name], rel=1e-9, abs=room), (name, row, wanted)
+
+
+def test_the_top_groups_are_those_with_the_greatest_sums(lakes: Lakes) -> None:
+    lake = lakes(3)
+    span = any_span(lake, random.Random(0))
+    with opened(lake) as store:
+        view = store.snapshot()
+        every = view.groups(Selection(), span, GroupSteps(3600, ("uuid",), 100_000))
+        top = view.groups(Selection(), span, GroupSteps(3600, ("uuid",), 100_000, top=2))
+        few = view.groups(Selection(), span, GroupSteps(3600, ("uuid",), 3))
+    size = every.group_by(["metric", "uuid"]).aggregate([("sum", "mean")]).to_pylist()
+    for metric in set(every.column("metric").to_pylist()):
+        ranked = sorted((-row["sum_mean"], row["uuid"]) for row in size if row["metric"] == metric)
+        assert {row["uuid"] for row in top.to_pylist() if row["metric"] == metric} == {
+            uuid for _, uuid in ranked[:2]
+        }
+    assert few.equals(every.slice(0, 3))
 
 
 def test_rollups_are_used_where_they_can_be(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from nexus.store.port import (
     RAW_MAX,
     READING_KEY,
     READING_ROWS,
+    GroupSteps,
     Page,
     Selection,
     Span,
@@ -144,9 +146,11 @@ def test_text_is_never_part_of_a_statement(lake: Lake, monkeypatch: pytest.Monke
     watched = Watched(monkeypatch)
     with opened(lake) as store:
         view = store.snapshot()
-        which = Selection(*([(hostile, '"')] * 9))
+        values: Any = [(hostile, '"')] * 9
+        which = replace(Selection(*values), instances=((hostile, hostile),))
         assert view.readings(which, SPAN, ALL).num_rows == 0
         assert view.rollups(which, SPAN, 60, ALL).num_rows == 0
+        assert view.groups(which, SPAN, GroupSteps(60, ("pod",), 10, top=3)).num_rows == 0
         assert view.latest(which, ALL).num_rows == 0
         assert view.gpus(which, (hostile,), ALL).num_rows == 0
         assert view.fleet(which, ("cluster",)).num_rows == 0
@@ -220,6 +224,36 @@ def test_any_span_can_be_asked_for(lake: Lake, span: Span) -> None:
         view.rollups(ANY, span, 3600, ALL)
         view.summary(ANY, span, ())
         view.quarantine(span, (), ALL)
+
+
+def test_only_the_columns_that_are_needed_are_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch)
+    few = Page(100_000, columns=("uuid", "unit", "value", "mean"))
+    with opened(lake) as store:
+        view = store.snapshot()
+        asks: list[Callable[[Page], pa.Table]] = [
+            lambda page: view.readings(ANY, SPAN, page),
+            lambda page: view.rollups(ANY, SPAN, 60, page),
+            lambda page: view.latest(ANY, page),
+        ]
+        for ask in asks:
+            whole, watched.asked[:] = ask(ALL), []
+            part = ask(few)
+            assert part.equals(whole.select(part.column_names))
+            assert set(part.column_names) == set(few.columns) & set(whole.column_names)
+            asked = [sql for sql, _ in watched.asked if "ORDER BY" in sql]
+            assert asked
+            assert not [sql for sql in asked if "pod" in sql.partition("FROM")[0]]
+
+
+def test_many_gpus_are_selected_as_well_as_few(lake: Lake) -> None:
+    wanted = ("GPU-1", "GPU-3", *(f"GPU-{number}" for number in range(100, 500)))
+    with opened(lake) as store:
+        found = store.snapshot().readings(Selection(uuids=wanted), SPAN, ALL)
+    held = lake.readings.column("uuid").to_pylist()
+    assert found.num_rows == held.count("GPU-1") + held.count("GPU-3") > 0
 
 
 def test_the_machines_time_zone_does_not_matter(lake: Lake) -> None:

@@ -37,6 +37,11 @@ export function urlOf(path: string, query: Query = {}): string {
   return text ? `${path}?${text}` : path;
 }
 
+/** A filter's value as it stands: a comma would part it, and an empty one would say nothing. */
+export function exactly(value: string): string {
+  return value === "" ? "\\" : value.replace(/[\\,]/g, "\\$&");
+}
+
 export async function getJson<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
   const response = await send(urlOf(path, query), signal);
   if (!response.ok) throw new ApiError(response.status, await explain(response));

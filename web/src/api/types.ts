@@ -79,6 +79,24 @@ export interface Columns {
   readonly truncated: boolean;
 }
 
+/** A group of GPUs over time: lines that the gateway put together. */
+export interface GroupSeries {
+  readonly hostname?: string;
+  readonly namespace?: string;
+  readonly metric: string;
+  readonly unit: string;
+  readonly time: readonly number[];
+  /** The mean of the members, and their sum. */
+  readonly value: readonly (number | null)[];
+  readonly sum: readonly (number | null)[];
+}
+
+export interface GroupColumns {
+  readonly resolution: string;
+  readonly groups: readonly GroupSeries[];
+  readonly truncated: boolean;
+}
+
 export interface LatestColumns {
   readonly data: {
     readonly uuid: readonly string[];
@@ -158,8 +176,9 @@ export interface Pipeline {
 
 export interface QueuePartition {
   readonly partition: number;
-  readonly start: number;
-  readonly end: number;
+  /** Offsets; a queue in etcd has none. */
+  readonly start: number | null;
+  readonly end: number | null;
   readonly messages: number;
 }
 
@@ -167,7 +186,7 @@ export interface GroupPartition {
   readonly topic: string;
   readonly partition: number;
   readonly committed: number | null;
-  readonly end: number;
+  readonly end: number | null;
   readonly lag: number | null;
 }
 
@@ -177,6 +196,8 @@ export interface Queue {
   readonly topic: string;
   readonly time: number;
   readonly detail?: string;
+  /** Messages that ever came, where partitions have no offsets to tell. */
+  readonly published?: number;
   readonly topics: readonly {
     readonly topic: string;
     readonly internal: boolean;

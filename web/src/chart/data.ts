@@ -29,14 +29,17 @@ export class LiveFeed {
 const EVERY_MIN_MS = 10_000;
 const EVERY_MAX_MS = 60_000;
 
-export interface Asked {
-  readonly columns: Columns | null;
+export interface Asked<T> {
+  readonly columns: T | null;
   readonly error: ApiError | null;
   readonly reload: () => void;
 }
 
 /** The columns of a query over the page's range. */
-export function useColumns(path: string, query: Query): Asked {
+export function useColumns<T extends { resolution: string } = Columns>(
+  path: string,
+  query: Query,
+): Asked<T> {
   const params = new URLSearchParams();
   writeRange(view.value.range, params);
   const step = useRef(0);
@@ -47,7 +50,7 @@ export function useColumns(path: string, query: Query): Asked {
       const span = resolve(view.value.range, now.value);
       // Where not all of it fits one answer, the newest is what must be there.
       const how = { layout: "columns", order: "desc" };
-      return getJson<Columns>(path, { ...query, ...asQuery(span), ...how }, signal);
+      return getJson<T>(path, { ...query, ...asQuery(span), ...how }, signal);
     },
     every: followsNow.value ? Math.min(EVERY_MAX_MS, Math.max(EVERY_MIN_MS, step.current)) : 0,
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { ColumnSeries, Gpu } from "../api/types";
-import { gather, LINES_MAX, stepFor, stepName } from "./aggregate";
-import { FleetHistory } from "./history";
+import { exactly } from "../api/client";
+import type { Gpu, GroupSeries } from "../api/types";
+import { linesOfGroups, stepFor, stepName } from "./aggregate";
 import { hostRows } from "./hosts";
 import { Latest } from "./latest";
 import { newestSeen, totalsOf } from "./totals";
@@ -88,74 +88,44 @@ describe("the newest samples", () => {
   });
 });
 
-describe("what the page keeps itself", () => {
-  it("is each group's mean or sum of what is fresh, look by look", () => {
-    const samples = new Latest();
-    const history = new FleetHistory();
-    const fleet = [gpu("GPU-1"), gpu("GPU-2", { hostname: "h2" }), gpu("GPU-3")];
-    samples.take("power", "GPU-1", 100, NOW);
-    samples.take("power", "GPU-2", 50, NOW);
-    history.look(fleet, "power", "sum", samples, NOW + 1);
-    samples.take("power", "GPU-1", 200, NOW + 5);
-    history.look(fleet, "power", "sum", samples, NOW + 6);
-    const { lines, groups } = history.lines("power", "host");
-    expect(groups).toBe(2);
-    expect(lines.map(({ label, value }) => [label, value])).toEqual([
-      ["h1", [100, 200]],
-      ["h2", [50, 50]],
-    ]);
-    expect(history.lines("power", "fleet").lines[0]?.time).toEqual([NOW + 1, NOW + 6]);
-  });
-});
-
 describe("lines of the whole fleet", () => {
-  const series = (
-    uuid: string,
-    hostname: string,
-    time: number[],
-    value: number[],
-    pod = "",
-  ): ColumnSeries => ({
+  const group = (hostname: string, time: number[], value: number[]): GroupSeries => ({
+    hostname,
     metric: "power",
     unit: "W",
-    uuid,
-    gpu: "0",
-    hostname,
-    mig: "",
-    instance: "",
-    namespace: pod && "team",
-    pod,
-    container: "",
     time,
     value,
+    sum: value.map((each) => each * 8),
   });
 
-  it("count a GPU once, however many pods share it", () => {
-    const shared = [
-      series("GPU-1", "h1", [0], [100], "a"),
-      series("GPU-1", "h1", [0], [100], "b"),
-      series("GPU-2", "h2", [0], [50]),
-    ];
-    expect(gather(shared, "fleet", "sum", 10).lines[0]?.value).toEqual([150]);
-    expect(gather(shared, "fleet", "mean", 10).lines[0]?.value).toEqual([75]);
+  it("are the means or the sums of groups, by name", () => {
+    const groups = [group("h10", [0], [2]), group("h9", [0], [1]), group("", [0], [3])];
+    const lines = linesOfGroups(groups, "host", "sum", 10);
+    expect(lines.map(({ label, value }) => [label, value])).toEqual([
+      ["h9", [8]],
+      ["h10", [16]],
+      ["no host", [24]],
+    ]);
+    expect(linesOfGroups(groups, "fleet", "mean", 10)[0]).toMatchObject({
+      label: "Fleet",
+      value: [2],
+    });
   });
 
   it("leave out the step that has not ended", () => {
-    expect(
-      gather([series("GPU-1", "h1", [0, 10], [1, 2])], "fleet", "sum", 9).lines[0]?.time,
-    ).toEqual([0]);
+    const [line] = linesOfGroups([group("h1", [0, 10], [1, 2])], "host", "sum", 9);
+    expect([line?.time, line?.value]).toEqual([[0], [8]]);
   });
 
-  it("are the largest groups when there are many", () => {
-    const many = Array.from({ length: 30 }, (_, n) => series(`GPU-${n}`, `h${n}`, [0], [n]));
-    const { lines, groups } = gather(many, "host", "sum", 10);
-    expect([lines.length, groups]).toEqual([LINES_MAX, 30]);
-    expect(lines.map((line) => line.label)).toContain("h29");
-  });
-
-  it("have steps whose points fit one answer", () => {
-    expect(stepFor(900_000, 32)).toBe(10);
-    expect((86_400 / stepFor(86_400_000, 32)) * 32).toBeLessThanOrEqual(45_000);
+  it("are as fine as they can be at a bearable cost", () => {
+    expect(stepFor(900_000, 64)).toBe(10);
+    expect(stepFor(86_400_000, 64)).toBe(300);
+    expect(stepFor(3_600_000, 8_000)).toBe(10);
+    expect(stepFor(86_400_000, 16_000)).toBe(3600);
     expect([10, 60, 7200, 86_400].map(stepName)).toEqual(["10s", "1m", "2h", "1d"]);
   });
+});
+
+it("a filter's value is said as it stands, whatever is in it", () => {
+  expect(["h1", "a,b", "c:\\d", ""].map(exactly)).toEqual(["h1", "a\\,b", "c:\\\\d", "\\"]);
 });

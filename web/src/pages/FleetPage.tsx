@@ -60,7 +60,7 @@ function FleetPanels({ gpus, newest }: { gpus: readonly Gpu[]; newest: number | 
         </header>
         <HeatMap gpus={gpus} metric={metric} samples={samples} live={followsNow.value} />
       </section>
-      <FleetCharts gpus={gpus} newest={newest} samples={live} />
+      <FleetCharts gpus={gpus} newest={newest} />
       <HostTable gpus={gpus} samples={live} />
     </>
   );

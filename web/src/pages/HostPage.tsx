@@ -1,7 +1,7 @@
 /** One host: its GPUs side by side, now and over time. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { getAll } from "../api/client";
+import { exactly, getAll } from "../api/client";
 import { getLatest } from "../api/latest";
 import { inPlace } from "../api/gpu";
 import type { Gpu, LiveRows } from "../api/types";
@@ -36,7 +36,7 @@ export function HostPage({ cluster, host }: HostProps) {
   const found = useResource({
     scope,
     key: scope,
-    load: (signal) => getAll<Gpu>("/api/v1/gpus", { cluster, hostname: host, limit: 1000 }, signal),
+    load: (signal) => getAll<Gpu>("/api/v1/gpus", { ...only(cluster, host), limit: 1000 }, signal),
     every: EVERY_MS,
   });
   if (!found.data && found.error) return <Failure error={found.error} retry={found.reload} />;
@@ -45,8 +45,13 @@ export function HostPage({ cluster, host }: HostProps) {
   return <HostPanels {...{ cluster, host }} gpus={[...found.data].sort(inPlace)} />;
 }
 
+/** The filters that leave this host alone. */
+function only(cluster: string, host: string) {
+  return { cluster: exactly(cluster), hostname: exactly(host) };
+}
+
 function HostPanels({ cluster, host, gpus }: HostProps & { gpus: readonly Gpu[] }) {
-  const query = { cluster, hostname: host };
+  const query = only(cluster, host);
   const catalogue = useCatalogue().data ?? [];
   const { samples, feed, series } = useHostValues(query);
   const newest = newestSeen(gpus);

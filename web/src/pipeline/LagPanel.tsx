@@ -81,7 +81,7 @@ function LagTable({ rows, most }: { rows: readonly LagRow[]; most: number }) {
           <tr key={row.partition} data-partition={row.partition}>
             <th scope="row">{row.partition}</th>
             <td class="number">{formatCount(row.messages)}</td>
-            <td class="number">{formatCount(row.end)}</td>
+            <td class="number">{row.end === null ? "–" : formatCount(row.end)}</td>
             <td class="bar-cell">
               <div class="bar-row">
                 <span class="bar">

@@ -29,6 +29,13 @@ it("takes the collector's word on its lag, else its group's commits, else says n
   expect(lagRows(QUEUE, { "0": 2 }).map((row) => row.lag)).toEqual([2, 4, null]);
 });
 
+it("counts what was published where partitions have no ends", () => {
+  const partitions = [{ partition: 0, start: null, end: null, messages: 3 }];
+  const topics = [{ topic: "t", internal: false, messages: 3, partitions }];
+  expect(arrivalsOf({ ...QUEUE, topics, published: 12 })).toEqual({ time: 0, total: 12 });
+  expect(lagRows({ ...QUEUE, topics, groups: [] }, {})[0]?.end).toBeNull();
+});
+
 it("reckons messages a second from one look at the queue to the next", () => {
   expect(arrivalsOf(QUEUE)).toEqual({ time: 0, total: 30 });
   const looks = [

@@ -10,7 +10,8 @@ export interface Arrivals {
 
 export function arrivalsOf(queue: Queue): Arrivals {
   const topic = queue.topics.find((each) => each.topic === queue.topic);
-  const total = (topic?.partitions ?? []).reduce((sum, partition) => sum + partition.end, 0);
+  const ends = (topic?.partitions ?? []).map((partition) => partition.end ?? 0);
+  const total = queue.published ?? ends.reduce((sum, end) => sum + end, 0);
   return { time: queue.time, total };
 }
 
@@ -29,7 +30,7 @@ export function ratesOf(looks: readonly Arrivals[]): { time: number[]; value: nu
 export interface LagRow {
   readonly partition: number;
   readonly messages: number;
-  readonly end: number;
+  readonly end: number | null;
   readonly lag: number | null;
 }
 

@@ -7,22 +7,30 @@ from typing import Final
 
 import pyarrow as pa
 
+from nexus.gateway.answers.charts import POINTS_MAX, grouped, only_json
 from nexus.gateway.asking import Ask
-from nexus.gateway.errors import BadParameter, NotAcceptable
+from nexus.gateway.errors import BadParameter
 from nexus.gateway.metric_names import MetricNames, metric_names
-from nexus.gateway.paging import Pages, refuse_cursor
+from nexus.gateway.paging import Pages
 from nexus.gateway.queries.models import (
     GpuTelemetryQuery,
     LatestQuery,
     SummaryQuery,
     TelemetryQuery,
 )
-from nexus.gateway.rendering.forms import Form
-from nexus.gateway.rendering.series import columns_document, series_document
+from nexus.gateway.rendering.series import CHART_COLUMNS, columns_document, series_document
 from nexus.gateway.replies import Reply, table_reply
 from nexus.gateway.steps import AUTO, RAW, RESOLUTIONS, STEPS_S, chosen
 from nexus.gateway.times import parse_moment
-from nexus.gateway.views import Units, reading_view, rollup_view, summary_view
+from nexus.gateway.views import (
+    READING_COLUMNS,
+    ROLLUP_COLUMNS,
+    Units,
+    reading_view,
+    rollup_view,
+    stored,
+    summary_view,
+)
 from nexus.store.port import (
     LATEST_KEY,
     READING_KEY,
@@ -33,7 +41,6 @@ from nexus.store.port import (
     summary_groups,
 )
 
-POINTS_MAX: Final = 50_000  # of an answer in columns
 LATEST_COLUMNS: Final = (
     "uuid",
     "mig",
@@ -60,6 +67,7 @@ class Range:
     resolution: str
     names: MetricNames
     units: Units
+    shown: tuple[str, ...] = ROLLUP_COLUMNS  # columns of the answer, as far as there are
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -71,41 +79,57 @@ class Range:
 
     def rows(self, ask: Ask, page: Page) -> pa.Table:
         if self.resolution == RAW:
-            return ask.snapshot.readings(self.which, self.span, page)
-        return ask.snapshot.rollups(self.which, self.span, STEPS_S[self.resolution], page)
+            return ask.snapshot.readings(self.which, self.span, replace(page, columns=self._stored))
+        step_s = STEPS_S[self.resolution]
+        return ask.snapshot.rollups(
+            self.which, self.span, step_s, replace(page, columns=self._stored)
+        )
 
     def view(self, rows: pa.Table) -> pa.Table:
         if self.resolution == RAW:
-            return reading_view(rows, self.units)
-        return rollup_view(rows, self.units, self.names)
+            return reading_view(rows, self.units, self.shown)
+        return rollup_view(rows, self.units, self.names, self.shown)
+
+    @property
+    def _stored(self) -> tuple[str, ...]:
+        return stored(self.shown, self.units)
 
 
 def gpu_telemetry(ask: Ask, uuid: str, query: GpuTelemetryQuery) -> Reply:
     """One GPU's readings."""
     names = metric_names(query.metric)
-    which = Selection(uuids=(ask.uuid_of(uuid),), metrics=names.canonical)
+    which = Selection(
+        uuids=(ask.uuid_of(uuid),), metrics=names.canonical, instances=names.instances
+    )
     return _over_time(ask, which, names, query)
 
 
 def fleet_telemetry(ask: Ask, query: TelemetryQuery) -> Reply:
-    """Readings of any GPUs."""
+    """Readings of any GPUs, by series or by groups."""
     names = metric_names(query.metric)
-    return _over_time(ask, ask.selection(query, names.canonical), names, query)
+    which = ask.in_states(ask.selection(query, names), query.state)
+    if query.by:
+        return grouped(ask, which, names, query)
+    if query.top is not None:
+        raise BadParameter.of("top", "goes with by alone")
+    return _over_time(ask, which, names, query)
 
 
 def latest(ask: Ask, query: LatestQuery) -> Reply:
     """The last reading of each series."""
     names = metric_names(query.metric)
-    which = ask.selection(query, names.canonical)
+    which = ask.selection(query, names)
     since = parse_moment(query.since).resolve(ask.now_us) or None
     if query.layout == "columns":
-        _only_json(ask, query.cursor)
-        rows = ask.snapshot.latest(which, Page(POINTS_MAX + 1), since)
-        view = reading_view(rows.slice(0, POINTS_MAX), query.units)
+        only_json(ask, query.cursor)
+        page = Page(POINTS_MAX + 1, columns=stored(LATEST_COLUMNS, query.units))
+        rows = ask.snapshot.latest(which, page, since)
+        view = reading_view(rows.slice(0, POINTS_MAX), query.units, LATEST_COLUMNS)
         truncated = rows.num_rows > POINTS_MAX
         return Reply(columns_document(view, LATEST_COLUMNS, truncated=truncated))
     pages = Pages(ask.path, query, LATEST_KEY)
-    kept, cursor = pages.cut(ask.snapshot.latest(which, pages.page(), since))
+    page = replace(pages.page(), columns=stored(READING_COLUMNS, query.units))
+    kept, cursor = pages.cut(ask.snapshot.latest(which, page, since))
     return table_reply(ask.form, reading_view(kept, query.units), cursor)
 
 
@@ -117,7 +141,7 @@ def summary(ask: Ask, query: SummaryQuery) -> Reply:
     span = ask.span(query)
     if pages.cursor is not None and pages.cursor.pinned is not None:
         span = Span(*pages.cursor.pinned[:2])
-    rows = ask.snapshot.summary(ask.selection(query, names.canonical), span, by)
+    rows = ask.snapshot.summary(ask.selection(query, names), span, by)
     kept, cursor = pages.of_groups(rows, (span.start_us, span.end_us, RAW))
     return table_reply(ask.form, summary_view(kept, query.units, names), cursor)
 
@@ -130,7 +154,8 @@ def _over_time(
     wanted = Range(which, span, resolution, names, query.units)
     descending = query.order == "desc"
     if query.layout == "columns":
-        _only_json(ask, query.cursor)
+        only_json(ask, query.cursor)
+        wanted = replace(wanted, shown=CHART_COLUMNS)
         rows = wanted.rows(ask, Page(POINTS_MAX + 1, descending=descending))
         view = wanted.view(rows.slice(0, POINTS_MAX))
         return Reply(series_document(view, resolution, truncated=rows.num_rows > POINTS_MAX))
@@ -149,9 +174,3 @@ def _as_pinned(wanted: Range, pinned: tuple[int, int, str] | None) -> Range:
     if pinned is None or pinned[2] == AUTO or pinned[2] not in RESOLUTIONS or pinned[0] > pinned[1]:
         raise BadParameter.of("cursor", "is damaged; hand back next_cursor as it was given")
     return replace(wanted, span=Span(*pinned[:2]), resolution=pinned[2])
-
-
-def _only_json(ask: Ask, cursor: str) -> None:
-    refuse_cursor(cursor)
-    if ask.form is not Form.JSON:
-        raise NotAcceptable(f"layout=columns can be had as {Form.JSON} alone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -31,7 +32,17 @@ def selected(table: pa.Table, which: Selection) -> pa.Table:
         wanted: tuple[str, ...] = getattr(which, names)
         if wanted and table.num_rows:
             table = _those(table, column, wanted)
+    for metric, instances in which.instances_by_metric().items():
+        others = pc.invert(_fits(table, "metric", [metric]))
+        table = table.filter(pc.or_(others, _fits(table, "instance", instances)))
     return table
+
+
+def _fits(table: pa.Table, column: str, wanted: Sequence[str]) -> pa.Array:
+    """Whether each reading has one of these texts."""
+    texts = encoded(table.column(column))
+    named = quoted(pa.array(wanted, pa.string()))
+    return pc.is_in(texts.dictionary, value_set=named).take(texts.indices)
 
 
 def _those(table: pa.Table, column: str, wanted: tuple[str, ...]) -> pa.Table:

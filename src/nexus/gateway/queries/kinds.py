@@ -4,6 +4,7 @@ it takes, and to the client what would have been right.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -15,6 +16,8 @@ from nexus.store.port import SUMMARY_GROUPS
 TEXT_MAX: Final = 256
 VALUES_MAX: Final = 100
 INTERVAL_MAX_MS: Final = 60_000
+_PART: Final = re.compile(r"(?:[^,\\]|\\.|\\$)+", re.DOTALL)  # between commas that part values
+_ESCAPED: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 
 def _time(text: str) -> str:
@@ -29,12 +32,16 @@ def _plain(text: str) -> str:
 
 
 def _split(given: Any) -> Any:
-    """Values of a parameter that was given several times, or with commas, or both."""
+    r"""Values of a parameter that was given several times, or with commas, or both.
+
+    `\,` is a comma inside of a value, `\\` a backslash, and `\` alone the empty text.
+    """
     if not isinstance(given, list | tuple):
         return given
     if len(given) > VALUES_MAX:
         raise ValueError(f"expected at most {VALUES_MAX} values")
-    return [part.strip() for text in given for part in str(text).split(",") if part.strip()]
+    parts = (part.strip() for text in given for part in _PART.findall(str(text)))
+    return [_ESCAPED.sub(r"\1", part) for part in parts if part]
 
 
 def _each(given: list[str]) -> list[str]:

@@ -22,7 +22,7 @@ _TIMES = (
     "RFC 3339, seconds since 1970 (milliseconds from 100,000,000,000 on), `now` or `now-15m`."
     " Inclusive."
 )
-_SEVERAL = "Several with commas, or by giving the parameter again."
+_SEVERAL = r"Several with commas (`\,` is one inside of a value) or by repeating the parameter."
 
 
 class Asked(BaseModel):
@@ -142,6 +142,32 @@ class GpuTelemetryQuery(Paged, Stepped, Measured, Timed):
 
 class TelemetryQuery(Paged, Stepped, Measured, Timed, Where):
     """Readings of the fleet."""
+
+    state: Annotated[
+        list[StateName],
+        Field(
+            description="GPUs that are in this state now, with all their readings; again for more."
+        ),
+    ] = []
+    by: Annotated[
+        Groups,
+        Field(
+            description="Lines of groups instead of series, with `layout=columns`: cluster,"
+            " hostname, uuid, gpu, model, namespace, pod, metric (one line for all GPUs). Metrics"
+            f" are never put together. {_SEVERAL}",
+            examples=[["hostname"]],
+        ),
+    ] = []
+    top: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1000,
+            description="With `by`: of each metric only so many groups, those with the greatest"
+            " sums.",
+            examples=[12],
+        ),
+    ] = None
 
 
 class LatestQuery(Paged, Measured, Where):

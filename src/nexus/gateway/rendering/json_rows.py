@@ -78,19 +78,22 @@ def _fragments(table: pa.Table, names: Sequence[str]) -> Fragments:
 def _texts(table: pa.Table, names: Sequence[str]) -> list[bytes]:
     columns = [table.column(name) for name in names]
     if table.num_rows <= FEW_ROWS:
-        return _written(names, zip(*(column.to_pylist() for column in columns), strict=True))
+        return _written(names, columns)
     combined = combine(columns)
-    written = _written(names, combined.rows())
+    written = _written(names, combined.columns)
     spread: list[bytes] = np.array(written, dtype=object)[combined.codes.to_numpy()].tolist()
     return spread
 
 
-def _written(names: Sequence[str], rows: Iterable[tuple[str, ...]]) -> list[bytes]:
-    keys = [orjson.dumps(name) + b":" for name in names]
-    return [
-        b",".join([key + orjson.dumps(text) for key, text in zip(keys, row, strict=True)])
-        for row in rows
-    ]
+def _written(names: Sequence[str], columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[bytes]:
+    """For each row, what its texts say; a text of a column is written once."""
+    parts = []
+    for name, column in zip(names, columns, strict=True):
+        key = orjson.dumps(name) + b":"
+        texts = column.to_pylist()
+        written = {text: key + orjson.dumps(text) for text in set(texts)}
+        parts.append([written[text] for text in texts])
+    return list(map(b",".join, zip(*parts, strict=True)))
 
 
 def _micros(column: pa.ChunkedArray) -> Any:

@@ -23,17 +23,25 @@ SERIES_FIELDS: Final = (
     "pod",
     "container",
 )
+_MEASURES: Final = ("value", "min", "max")  # the last two of what is rolled up
+CHART_COLUMNS: Final = (*SERIES_FIELDS, "timestamp", *_MEASURES)
 _OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY
 
 
 def series_document(table: pa.Table, resolution: str, *, truncated: bool) -> bytes:
     """`{"resolution", "series": […], "truncated"}`; times are in milliseconds and ascend."""
-    measures = [name for name in ("value", "min", "max") if name in table.column_names]
-    document = {
-        "resolution": resolution,
-        "series": _series(table, measures),
-        "truncated": truncated,
-    }
+    measures = [name for name in _MEASURES if name in table.column_names]
+    series = _series(table, SERIES_FIELDS, measures)
+    document = {"resolution": resolution, "series": series, "truncated": truncated}
+    return orjson.dumps(document, option=_OPTIONS)
+
+
+def groups_document(
+    table: pa.Table, by: Sequence[str], resolution: str, *, truncated: bool
+) -> bytes:
+    """`{"resolution", "groups": […], "truncated"}`; times are in milliseconds and ascend."""
+    groups = _series(table, (*by, "unit"), ("value", "sum", "min", "max", "members"))
+    document = {"resolution": resolution, "groups": groups, "truncated": truncated}
     return orjson.dumps(document, option=_OPTIONS)
 
 
@@ -44,10 +52,12 @@ def columns_document(table: pa.Table, names: Sequence[str], *, truncated: bool) 
     return orjson.dumps(document, option=_OPTIONS)
 
 
-def _series(table: pa.Table, measures: Sequence[str]) -> list[dict[str, Any]]:
+def _series(
+    table: pa.Table, fields: Sequence[str], measures: Sequence[str]
+) -> list[dict[str, Any]]:
     if not table.num_rows:
         return []
-    combined = combine([table.column(name) for name in SERIES_FIELDS])
+    combined = combine([table.column(name) for name in fields])
     codes = combined.codes.to_numpy()
     times = _milliseconds(table.column("timestamp"))
     order = np.lexsort((times, codes))
@@ -55,7 +65,7 @@ def _series(table: pa.Table, measures: Sequence[str]) -> list[dict[str, Any]]:
     lists = {"time": times} | {name: table.column(name).to_numpy() for name in measures}
     parts = {name: np.split(values[order], ends[:-1]) for name, values in lists.items()}
     return [
-        {**dict(zip(SERIES_FIELDS, row, strict=True)), **{n: p[at] for n, p in parts.items()}}
+        {**dict(zip(fields, row, strict=True)), **{n: p[at] for n, p in parts.items()}}
         for at, row in enumerate(combined.rows())
     ]
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
+from nexus.gateway.asking import selected
 from nexus.gateway.errors import NotAcceptable, NotFound
 from nexus.gateway.live.response import MEDIA_TYPE, event_stream
 from nexus.gateway.metric_names import metric_names
@@ -17,7 +18,6 @@ from nexus.gateway.routes.documented import plain
 from nexus.gateway.routes.pipeline import WITHOUT_QUEUE
 from nexus.gateway.routes.serving import gateway_of
 from nexus.settings.units import parse_duration_ms
-from nexus.store.port import Selection
 
 router = APIRouter(prefix=PREFIX, tags=["Readings"])
 _EVENTS = {"description": "Events without an end.", "content": {MEDIA_TYPE: {"schema": {}}}}
@@ -56,21 +56,9 @@ async def live(
     if hub is None:
         raise NotFound(WITHOUT_QUEUE)
     interval_s = parse_duration_ms(query.interval) / 1000
-    events = await hub.subscribe(_selection(query), last_event_id or None, interval_s=interval_s)
+    which = selected(query, metric_names(query.metric))
+    events = await hub.subscribe(which, last_event_id or None, interval_s=interval_s)
     return EventStream(events)
-
-
-def _selection(query: LiveQuery) -> Selection:
-    return Selection(
-        uuids=tuple(query.uuid),
-        gpus=tuple(query.gpu),
-        hostnames=(*query.hostname, *query.host),
-        clusters=tuple(query.cluster),
-        models=tuple(query.model),
-        namespaces=tuple(query.namespace),
-        pods=tuple(query.pod),
-        metrics=metric_names(query.metric).canonical,
-    )
 
 
 def _check_accept(header: str | None) -> None:

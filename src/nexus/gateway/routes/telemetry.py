@@ -18,11 +18,11 @@ router = APIRouter(prefix=PREFIX, tags=["Readings"])
 
 @router.get(
     "/telemetry",
-    response_model=models.RawReadings | models.RolledUp | models.SeriesList,
+    response_model=models.RawReadings | models.RolledUp | models.SeriesList | models.GroupList,
     responses=listing(),
 )
 async def telemetry(request: Request, query: Annotated[TelemetryQuery, Query()]) -> Response:
-    """Readings of any GPUs over a span of time, raw or by steps."""
+    """Readings of any GPUs over a span of time, raw or by steps, or lines of groups of them."""
     return await served(
         request,
         lambda ask: answers.fleet_telemetry(ask, query),

@@ -168,6 +168,37 @@ class SeriesList(Document):
     truncated: Annotated[bool, Field(description="Whether there were more than 50,000 points.")]
 
 
+class GpuGroup(Document):
+    """A group of GPUs over time; only the columns that it was made by are there.
+
+    In each step a GPU, MIG instance or link is one member, with the mean of its readings.
+    """
+
+    cluster: str = ""
+    hostname: str = ""
+    uuid: str = ""
+    gpu: str = ""
+    model: str = ""
+    namespace: str = ""
+    pod: str = ""
+    metric: str
+    unit: str
+    time: list[Milliseconds]
+    value: Annotated[list[float | None], Field(description="The mean of the members.")]
+    sum: Annotated[list[float | None], Field(description="The sum of the members.")]
+    min: list[float | None]
+    max: list[float | None]
+    members: list[int]
+
+
+class GroupList(Document):
+    """`by`: readings by groups of GPUs."""
+
+    resolution: Annotated[str, Field(examples=["1m"])]
+    groups: list[GpuGroup]
+    truncated: Annotated[bool, Field(description="Whether there were more than 50,000 points.")]
+
+
 class LatestColumns(Document):
     """One list a column, all of the same length."""
 

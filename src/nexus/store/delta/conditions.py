@@ -27,6 +27,7 @@ SELECTED: Final[Mapping[str, str]] = {
     "pods": "pod",
     "metrics": "metric",
 }
+NAMED_MAX: Final = 200  # values that stand in a statement one by one, for statistics to prune by
 _INT64: Final = 2**63
 
 
@@ -59,6 +60,8 @@ class Conditions:
         """The column has one of these values; any, if there are none."""
         if len(values) == 1:
             self.add(f"{column} = {self.bind(values[0])}")
+        elif len(values) > NAMED_MAX:
+            self.add(f"{column} IN (SELECT unnest({self.bind(list(values))}))")
         elif values:
             named = ", ".join(self.bind(value) for value in dict.fromkeys(values))
             self.add(f"{column} IN ({named})")
@@ -68,6 +71,9 @@ class Conditions:
         for part, column in SELECTED.items():
             if metrics or part != "metrics":
                 self.among(column, getattr(which, part))
+        for metric, instances in which.instances_by_metric().items() if metrics else ():
+            names = ", ".join(self.bind(instance) for instance in instances)
+            self.add(f"(metric <> {self.bind(metric)} OR instance IN ({names}))")
 
     def during(self, column: str, stretches: Sequence[Stretch]) -> None:
         """The column's moment lies in one of these, which are in order."""

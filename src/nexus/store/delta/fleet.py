@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import pyarrow as pa
@@ -36,12 +37,9 @@ def gpu(asking: Asking, uuid: str) -> pa.Table:
 
 def gpus_named(asking: Asking, prefix: str) -> list[str]:
     """The first two uuids that begin so."""
-    where = Conditions()
-    where.add(f"starts_with(uuid, {where.bind(prefix)})")
-    sql = f"SELECT DISTINCT uuid FROM devices WHERE {where} ORDER BY uuid LIMIT 2"
-    found = asking.ask(sql, where.params, {"devices": _devices(asking)})
-    uuids: list[str] = found.column("uuid").to_pylist()
-    return uuids
+    uuids = asking.live.at(asking.pins).uuids()
+    first = bisect_left(uuids, prefix)
+    return [uuid for uuid in uuids[first : first + 2] if uuid.startswith(prefix)]
 
 
 def fleet(asking: Asking, which: Selection, by: tuple[str, ...]) -> pa.Table:

@@ -62,9 +62,18 @@ class State:
         with self._turn:
             return self._devices
 
+    def uuids(self) -> list[str]:
+        """Those of all GPUs, each once, in order."""
+        with self._turn:
+            return self._uuids
+
     @cached_property
     def _devices(self) -> pa.Table:
         return devices(self._database, self.last, self._gpus)
+
+    @cached_property
+    def _uuids(self) -> list[str]:
+        return sorted(self._devices.column("uuid").unique().to_pylist())
 
 
 class Live:

@@ -15,7 +15,7 @@ from nexus.store.delta.conditions import Conditions, checked_limit, ordering
 from nexus.store.delta.listing import moment
 from nexus.store.delta.live import State
 from nexus.store.delta.units import said_in, with_units
-from nexus.store.port import LATEST_KEY, METRIC_ROWS, READING_ROWS, Page, Selection
+from nexus.store.port import LATEST_KEY, METRIC_ROWS, READING_ROWS, Page, Selection, only
 
 _COLUMNS: Final = ", ".join(READING_ROWS.names)
 
@@ -23,6 +23,7 @@ _COLUMNS: Final = ", ".join(READING_ROWS.names)
 def latest(asking: Asking, which: Selection, page: Page, since_us: int | None) -> pa.Table:
     """A page of last readings; see the port."""
     limit = checked_limit(page)
+    schema = only(READING_ROWS, page.columns)
     where = Conditions()
     if since_us is not None:
         where.add(f"timestamp >= {where.bind(moment(since_us))}")
@@ -31,10 +32,10 @@ def latest(asking: Asking, which: Selection, page: Page, since_us: int | None) -
     state = asking.live.at(asking.pins)
     source = _source(asking, state, which, where.sharing(), since_us)
     sql = (
-        f"SELECT {_COLUMNS} FROM {source} WHERE {where}"
+        f"SELECT {', '.join(schema.names)} FROM {source} WHERE {where}"
         f" ORDER BY {ordering(LATEST_KEY, page)} LIMIT {where.bind(limit)}"
     )
-    return as_schema(asking.ask(sql, where.params, {"last_known": state.last}), READING_ROWS)
+    return as_schema(asking.ask(sql, where.params, {"last_known": state.last}), schema)
 
 
 def metrics(asking: Asking, which: Selection) -> pa.Table:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from nexus.store.delta.asking import Asking, as_schema
@@ -11,9 +9,7 @@ from nexus.store.delta.conditions import Conditions, checked_key, checked_limit,
 from nexus.store.delta.paging import asked, filled, moment_of, slice_rows, weights
 from nexus.store.delta.slices import slices
 from nexus.store.delta.spans import Stretch
-from nexus.store.port import READING_KEY, READING_ROWS, Page, Selection, Span
-
-_COLUMNS: Final = ", ".join(READING_ROWS.names)
+from nexus.store.port import READING_KEY, READING_ROWS, Page, Selection, Span, only
 
 
 def readings(asking: Asking, which: Selection, span: Span, page: Page) -> pa.Table:
@@ -23,8 +19,9 @@ def readings(asking: Asking, which: Selection, span: Span, page: Page) -> pa.Tab
         checked_key(page.after, READING_KEY, READING_ROWS)
     whole = asked(span, page, moment_of(page.after))
     files = asking.files("readings", [whole], which) if whole.low < whole.high else []
+    schema = only(READING_ROWS, page.columns)
     if not files:
-        return READING_ROWS.empty_table()
+        return schema.empty_table()
     weighed = weights(files, asking.share(which))
     cut = slices(whole, weighed, slice_rows(limit), descending=page.descending)
     found = filled(cut, lambda piece, left: _read(asking, which, piece, page, left), limit)
@@ -33,14 +30,16 @@ def readings(asking: Asking, which: Selection, span: Span, page: Page) -> pa.Tab
 
 def _read(asking: Asking, which: Selection, piece: Stretch, page: Page, limit: int) -> pa.Table:
     files = asking.files("readings", [piece], which)
+    schema = only(READING_ROWS, page.columns)
     if not files:
-        return READING_ROWS.empty_table()
+        return schema.empty_table()
     where = Conditions()
     where.during("timestamp", [piece])
     where.select(which)
     where.after(READING_KEY, READING_ROWS, page)
+    source = asking.source("readings", files, where)
     sql = (
-        f"SELECT {_COLUMNS} FROM {asking.source('readings', files, where)} WHERE {where}"
+        f"SELECT {', '.join(schema.names)} FROM {source} WHERE {where}"
         f" ORDER BY {ordering(READING_KEY, page)} LIMIT {where.bind(limit)}"
     )
-    return as_schema(asking.ask(sql, where.params), READING_ROWS)
+    return as_schema(asking.ask(sql, where.params), schema)

@@ -18,14 +18,14 @@ from nexus.store.delta.paging import asked, filled, moment_of, slice_rows, weigh
 from nexus.store.delta.rolled import rollups_for
 from nexus.store.delta.slices import Weight, slices
 from nexus.store.delta.spans import SECOND, Stretch, outer
+from nexus.store.delta.steps import Steps
 from nexus.store.delta.units import with_units
-from nexus.store.port import ROLLUP_KEY, ROLLUP_ROWS, Page, Selection, Span
+from nexus.store.port import ROLLUP_KEY, ROLLUP_ROWS, Page, Selection, Span, only
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import DEVICE_COLUMNS
 
 _TOLD: Final = tuple(name for name in DEVICE_COLUMNS if name not in SERIES_COLUMNS)
 _STORED: Final = f"start, {', '.join((*SERIES_COLUMNS, *_TOLD))}, {parts.MEASURES}"
-_UNITED: Final = pa.schema([field for field in ROLLUP_ROWS if field.name != "unit"])
 
 
 def rollups(asking: Asking, which: Selection, span: Span, step_s: int, page: Page) -> pa.Table:
@@ -37,13 +37,23 @@ def rollups(asking: Asking, which: Selection, span: Span, step_s: int, page: Pag
         checked_key(page.after, ROLLUP_KEY, ROLLUP_ROWS)
     step = step_s * SECOND
     whole = outer(asked(span, page, moment_of(page.after), step), step)
+    schema = only(ROLLUP_ROWS, page.columns)
     if whole.low >= whole.high:
-        return ROLLUP_ROWS.empty_table()
+        return schema.empty_table()
     rolled = rollups_for(asking, whole, step)
     weighed = _weights(asking, which, whole, rolled)
     cut = slices(whole, weighed, slice_rows(limit), width=step, descending=page.descending)
-    found = filled(cut, _Steps(asking, which, rolled, step, page).read, limit)
-    return as_schema(with_units(pa.concat_tables(found), partial(said_units, asking)), ROLLUP_ROWS)
+    read = _Pages(Steps(asking, which, rolled, step), page, _without_units(schema)).read
+    found = pa.concat_tables(filled(cut, read, limit))
+    if "unit" in schema.names:
+        found = with_units(found, partial(said_units, asking))
+    return as_schema(found, schema)
+
+
+def _without_units(schema: pa.Schema) -> pa.Schema:
+    """What is read of the tables: the catalogue has the units, by metric."""
+    names = {"metric" if name == "unit" else name for name in schema.names}
+    return pa.schema([field for field in ROLLUP_ROWS if field.name in names])
 
 
 def _weights(
@@ -66,58 +76,39 @@ def _weights(
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """What is asked, to be read slice by slice."""
+class _Pages:
+    """A page of steps, to be read slice by slice."""
 
-    asking: Asking
-    which: Selection
-    rolled: Sequence[Rolled]
-    step: int
+    steps: Steps
     page: Page
+    schema: pa.Schema  # of what is read
 
     def read(self, piece: Stretch, limit: int) -> pa.Table:
         """The first steps of a slice of time that the page can have."""
         params = Conditions()
         found = self._statement(piece, params)
         if not found:
-            return _UNITED.empty_table()
+            return self.schema.empty_table()
         where = params.sharing()
         where.after(ROLLUP_KEY, ROLLUP_ROWS, self.page)
         sql = (
-            f"SELECT {', '.join(_UNITED.names)} FROM ({found}) WHERE {where}"
+            f"SELECT {', '.join(self.schema.names)} FROM ({found}) WHERE {where}"
             f" ORDER BY {ordering(ROLLUP_KEY, self.page)} LIMIT {where.bind(limit)}"
         )
-        return as_schema(self.asking.ask(sql, where.params), _UNITED)
+        return as_schema(self.steps.asking.ask(sql, where.params), self.schema)
 
     def _statement(self, piece: Stretch, params: Conditions) -> str:
         """All steps of a slice of time; "" if no file can have any."""
-        covered = coverage(piece, self.rolled)
+        covered = coverage(piece, self.steps.rolled)
         stored: list[str] = []  # steps as they are
         made: list[str] = []  # parts of steps
         for rollup, stretches in covered.rolled:
-            if source := self._source(rollup.table, "start", stretches, params):
-                if rollup.width == self.step:
-                    stored.append(f"SELECT {_STORED} FROM {source[0]} WHERE {source[1]}")
-                else:
-                    made.append(parts.of_windows(*source, _groups("start", self.step), _TOLD))
-        if source := self._source("readings", "timestamp", covered.raw, params):
-            made.append(parts.of_readings(*source, _groups("timestamp", self.step), _TOLD))
+            source = self.steps.source(rollup.table, "start", stretches, params)
+            if source and rollup.width == self.steps.step:
+                stored.append(f"SELECT {_STORED} FROM {source[0]} WHERE {source[1]}")
+            elif source:
+                made.append(self.steps.of_windows(source, SERIES_COLUMNS, _TOLD))
+        made += self.steps.of_readings(covered.raw, params, SERIES_COLUMNS, _TOLD)
         if made:
             stored.append(parts.together(made, ("start", *SERIES_COLUMNS), _TOLD))
         return " UNION ALL BY NAME ".join(stored)
-
-    def _source(
-        self, table: str, moment: str, stretches: Sequence[Stretch], params: Conditions
-    ) -> tuple[str, Conditions] | None:
-        """A table's files and what of them is asked for; None if no file can have it."""
-        files = self.asking.files(table, stretches, self.which)
-        if not files:
-            return None
-        where = params.sharing()
-        where.during(moment, stretches)
-        where.select(self.which)
-        return self.asking.source(table, files, where), where
-
-
-def _groups(moment: str, step: int) -> tuple[str, ...]:
-    return (f"{parts.window_start(moment, step)} AS start", *SERIES_COLUMNS)

@@ -8,12 +8,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from nexus.lake.url import StoreUrl
-from nexus.store.delta import contents, fleet, newest, raw, refused, rollups, summary
+from nexus.store.delta import contents, fleet, groups, newest, raw, refused, rollups, summary
 from nexus.store.delta.asking import Asking
 from nexus.store.delta.database import FilesGone
 from nexus.store.delta.folding import Folds
 from nexus.store.delta.following import Pins
-from nexus.store.port import Page, Selection, Span
+from nexus.store.port import GroupSteps, Page, Selection, Span
 
 Answer = TypeVar("Answer")
 
@@ -58,6 +58,9 @@ class DeltaSnapshot:
 
     def rollups(self, which: Selection, span: Span, step_s: int, page: Page) -> pa.Table:
         return self._answer(lambda asking: rollups.rollups(asking, which, span, step_s, page))
+
+    def groups(self, which: Selection, span: Span, steps: GroupSteps) -> pa.Table:
+        return self._answer(lambda asking: groups.groups(asking, which, span, steps))
 
     def latest(self, which: Selection, page: Page, since_us: int | None = None) -> pa.Table:
         return self._answer(lambda asking: newest.latest(asking, which, page, since_us))
