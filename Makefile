@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline bench-gateway bench-live packages openapi web test-web lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline bench-gateway bench-live bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
+.PHONY: setup-etcd build-nexus run-nexus-pipeline run-nexus-streamer run-nexus-collector run-nexus-api
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +15,7 @@ ARGS ?=
 WORKERS ?= 2
 
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.project ## Make .venv with the command `nexus` in it
 	@echo "ready: $(BIN)/nexus"
@@ -36,6 +37,32 @@ run: setup ## Start everything on ./data, with a dashboard: make run ARGS="--por
 	@tools/build-web || \
 		echo "the dashboard could not be built (see above); going on without it" >&2
 	@exec $(BIN)/nexus up $(ARGS)
+
+# Where people look who come from pipelines that live in etcd. Environment and ARGS decide as they do
+# for the programs; without a word it is the etcd of ETCD_ENDPOINTS, or the one of this machine.
+setup-etcd: ## Install etcd and etcdctl, where allowed
+	@{ command -v "$${ETCD_BIN:-etcd}" && command -v etcdctl; } >/dev/null || \
+		tools/apt-install etcd-server etcd-client
+	@"$${ETCD_BIN:-etcd}" --version | head -n 1
+
+build-nexus: setup web ## Make .venv and the dashboard
+	@$(BIN)/nexus --version
+
+run-nexus-pipeline: ## Start everything with queue and store in etcd (ETCD_ENDPOINTS, or its own)
+	@[ -n "$$ETCD_ENDPOINTS" ] || $(MAKE) --no-print-directory setup-etcd
+	@$(MAKE) --no-print-directory run ARGS="--queue etcd --store etcd $(ARGS)"
+
+run-nexus-streamer: setup ## Publish to a queue in etcd (CSV_FILE, or ARGS="--source …")
+	@CSV_FILE="$${CSV_FILE:-sim://?hosts=4&gpus=8&seed=1}" MSG_QUEUE_URL="$${MSG_QUEUE_URL:-etcd://}" \
+		exec $(BIN)/nexus streamer $(ARGS)
+
+run-nexus-collector: setup ## Collect from a queue in etcd to a store in etcd
+	@MSG_QUEUE_URL="$${MSG_QUEUE_URL:-etcd://}" NEXUS_COLLECTOR_STORE="$${NEXUS_COLLECTOR_STORE:-etcd://}" \
+		exec $(BIN)/nexus collector $(ARGS)
+
+run-nexus-api: setup web ## Serve the API and the dashboard over a store in etcd
+	@MSG_QUEUE_URL="$${MSG_QUEUE_URL:-etcd://}" NEXUS_GATEWAY_STORE="$${NEXUS_GATEWAY_STORE:-etcd://}" \
+		exec $(BIN)/nexus gateway $(ARGS)
 
 # What it is made of decides whether there is anything to do, so it is always asked.
 web: $(VENV)/.packages ## Build the dashboard into the gateway
@@ -84,6 +111,12 @@ bench-gateway: setup ## Measure the gateway, with tables and a PostgreSQL of its
 
 bench-live: setup ## Measure the live stream, with a broker of its own
 	$(BIN)/python bench/live.py $(ARGS)
+
+bench-etcd: setup setup-etcd ## Measure the queue in etcd, with an etcd of its own
+	$(BIN)/python bench/etcd_queue.py $(ARGS)
+
+bench-etcd-claims bench-etcd-pipeline bench-etcd-store: bench-etcd-%: setup setup-etcd
+	$(BIN)/python bench/etcd_$*.py $(ARGS)
 
 openapi: setup ## Write the API's description to docs/openapi.json
 	$(BIN)/python -m nexus.gateway.openapi_file docs/openapi.json

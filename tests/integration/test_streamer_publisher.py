@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from nexus.queue.errors import MessageRefused, QueueAway, QueueFull
-from nexus.queue.kafka_publisher import KafkaPublisher, PublisherOptions
+from nexus.queue.kafka_publisher import KafkaPublisher
 from nexus.queue.port import Message
+from nexus.queue.publishing import PublisherOptions
 from nexus.queue.url import KafkaUrl
 from support.broker import BrokerProcess
 from support.confluent import admin_of

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from support.broker import NEXUS
 from support.collectors import parent_of
 from support.ups import UpProcess
+from support.waiting import wait_until
 
 
 @pytest.fixture
@@ -33,6 +34,11 @@ def get(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(url, timeout=10) as answer:
         document: dict[str, Any] = json.loads(answer.read())
     return document
+
+
+def rows_of(up: UpProcess, table: str) -> int:
+    tables = get(f"{up.dashboard}/api/v1/pipeline")["tables"]
+    return sum(each["rows"] for each in tables if each["name"] == table)
 
 
 def doctor(up: UpProcess) -> dict[str, str]:
@@ -54,6 +60,7 @@ def test_everything_from_the_start_to_the_end(up: UpProcess) -> None:
     }
     found = get(f"{up.dashboard}/api/v1/telemetry/latest?limit=10")
     assert found["count"] == 10
+    wait_until(lambda: rows_of(up, "gpus"), within=60, what="the first GPUs in their table")
 
     # The doctor knows the parts of a running one, wherever they listen.
     levels = doctor(up)

@@ -68,7 +68,10 @@ class Sender:
         self._failed: list[object] = []
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._producer = producer_of(
+        self._producer = self._connected(bootstrap)
+
+    def _connected(self, bootstrap: str) -> Any:
+        return producer_of(
             bootstrap,
             **{"linger.ms": 2, "delivery.timeout.ms": 180_000, "enable.idempotence": True},
         )

@@ -37,6 +37,7 @@ class UpProcess:
             for flag in ("broker", "broker-http", "streamer", "collector", "dashboard")
         }
     )
+    environ: dict[str, str] = field(default_factory=dict)  # more than this process has
     process: subprocess.Popen[bytes] | None = None
     mark: str = ""
     starts: int = 0
@@ -64,7 +65,7 @@ class UpProcess:
         """Start it and do not wait."""
         self.starts += 1
         self.mark = f"{MARK}={uuid4().hex}"
-        environ = {**os.environ, MARK: self.mark.partition("=")[2]}
+        environ = {**os.environ, **self.environ, MARK: self.mark.partition("=")[2]}
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._file("out").open("wb") as out, self._file("err").open("wb") as err:
             self.process = subprocess.Popen(
@@ -111,8 +112,9 @@ class UpProcess:
         return [pid for pid, words in marked(self.mark).items() if wanted(words)]
 
     def pid_of(self, part: str) -> int:
-        """The process of a part, such as `nexus broker`."""
-        (pid,) = self.pids_of(lambda words: f"-m nexus {part}" in words)
+        """The process of a part, such as `nexus broker`, or of its own etcd."""
+        mark = f"--data-dir {self.data_dir}/etcd" if part == "etcd" else f"-m nexus {part}"
+        (pid,) = self.pids_of(lambda words: mark in words)
         return pid
 
     def send(self, number: int) -> None:

@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import uvloop
 from nexus.broker.broker import Broker
 from nexus.observe.logs import configure, get_logger
 from nexus.settings import BrokerSettings
+from nexus.settings.changes import Follow
 
 log = get_logger(__name__)
 
@@ -24,12 +26,24 @@ GC_THRESHOLDS: Final = (50_000, 20, 100)
 SWITCH_SECONDS: Final = 0.001
 
 
-def run(settings: BrokerSettings, began_at: float | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit status."""
+def run(
+    settings: BrokerSettings,
+    began_at: float | None = None,
+    *,
+    follow: Follow[BrokerSettings] | None = None,
+) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. With `follow` the log level may change."""
     sys.setswitchinterval(SWITCH_SECONDS)
     configure(settings.broker.log_level, form=settings.broker.log_format)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with (
+        nullcontext() if follow is None else follow(settings, _take_up),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
         return runner.run(_serve(settings, began_at or perf_counter()))
+
+
+def _take_up(changed: BrokerSettings) -> None:
+    configure(changed.broker.log_level, form=changed.broker.log_format)
 
 
 async def _serve(settings: BrokerSettings, began_at: float) -> int:

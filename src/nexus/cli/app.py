@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "gateway": "nexus.cli.gateway",
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
+    "queue": "nexus.cli.queue",
     "config": "nexus.cli.config",
     "bench": "nexus.cli.bench",
 }

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from nexus.cli.config_place import read_config
 from nexus.cli.flags import broker_flags
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.settings import Shown, load_broker_settings
+from nexus.settings.place import Config
 from nexus.settings.up import load_up_settings
 
 _OTHERS = ("streamer.", "collector.", "gateway.", "up.")
@@ -39,19 +41,21 @@ def show(
     Examples:
       nexus config show
       nexus config show --config nexus.yaml --json
+      nexus config show --config etcd://127.0.0.1:2379/telemetry/config
       NEXUS_STORAGE_FSYNC=never nexus config show
     """
     flags = broker_flags(
         listen=listen, http=http, data_dir=data_dir, fsync=fsync, assigned=set_ or ()
     )
-    shown = [*load_broker_settings(config, flags=flags).shown(), *_others(config)]
+    place = read_config(config)
+    shown = [*load_broker_settings(place, flags=flags).shown(), *_others(place)]
     if json:
         print_json({s.name: {"value": s.value, "source": s.source} for s in shown})
     else:
         print_table(("setting", "value", "source"), shown)
 
 
-def _others(config: Path | None) -> list[Shown]:
+def _others(config: Config | None) -> list[Shown]:
     """The sections of the other parts; they share the rest with the broker."""
     parts = load_up_settings(config)
     everyone = (parts.streamer, parts.collector, parts.gateway, parts)

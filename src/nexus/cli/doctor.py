@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json, printable
@@ -26,7 +27,12 @@ def doctor(
         Path | None, typer.Option(metavar="DIR", help="As for `nexus up`. (default ./data)")
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="URL", help="A queue that should answer: kafka://…/topic.")
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="A queue that should answer: kafka://…/topic or etcd://…; or kafka or etcd, as for"
+            " `nexus up`.",
+        ),
     ] = None,
     collector_url: Annotated[
         str | None, typer.Option(metavar="URL", help="A collector's side port that should answer.")
@@ -45,13 +51,17 @@ def doctor(
     Examples:
       nexus doctor
       nexus doctor --data-dir /var/lib/nexus --json
+      nexus doctor --queue etcd://127.0.0.1:2379
       nexus doctor --queue kafka://broker-1:9092/gpu-telemetry --gateway-url http://web-1:8080
     """
     from nexus.settings.up import load_up_settings
     from nexus.up.doctor.examine import Asked, examine
 
     flags = {} if data_dir is None else {"up.data_dir": FlagValue("--data-dir", data_dir)}
-    settings = load_up_settings(config, flags=flags)
+    if queue is not None and "://" not in queue:  # not one that runs, but what `nexus up` is told
+        flags["up.queue"] = FlagValue("--queue", queue)
+        queue = None
+    settings = load_up_settings(read_config(config), flags=flags)
     findings = examine(settings, Asked(queue, collector_url, gateway_url), _java)
     problems = sum(finding.level.value == "problem" for finding in findings)
     if json:

@@ -1,9 +1,11 @@
 """`nexus gateway`: the REST API and the dashboard over the tables."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from nexus.cli.config_place import loaded
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.settings.options import FlagValue
@@ -18,15 +20,17 @@ def gateway(
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="delta:///path or s3://bucket/prefix. (default delta:./data/tables)"
+            metavar="URL",
+            help="delta:///path, s3://bucket/prefix or etcd://host:port."
+            " (default delta:./data/tables)",
         ),
     ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="kafka://host:port/topic: live readings and /api/v1/queue come from it"
-            " (or MSG_QUEUE_URL). (default none)",
+            help="kafka://host:port/topic or etcd://host:port: live readings and /api/v1/queue come"
+            " from it (or MSG_QUEUE_URL). (default none)",
         ),
     ] = None,
     port: Annotated[
@@ -55,6 +59,7 @@ def gateway(
     Examples:
       nexus gateway
       nexus gateway --store delta:///var/lib/nexus --queue kafka://127.0.0.1:9092/gpu-telemetry
+      nexus gateway --store etcd://127.0.0.1:2379 --queue etcd://127.0.0.1:2379
       nexus gateway --store s3://lake/nexus --host 0.0.0.0 --port 80
     """
     given = {
@@ -65,12 +70,13 @@ def gateway(
         "gateway.collector_url": ("--collector-url", collector_url),
         "gateway.workers": ("--workers", workers),
     }
-    from nexus.settings.gateway import load_gateway_settings
+    from nexus.settings.gateway import SECTION, GatewaySection, load_gateway_settings
 
     flags = {
         key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
     }
-    settings = load_gateway_settings(config, flags=flags)
+    load = partial(load_gateway_settings, flags=flags)
+    settings, follow = loaded(config, load, {SECTION: GatewaySection})
     from nexus.gateway.main import run
 
-    return run(settings)
+    return run(settings, follow=follow)

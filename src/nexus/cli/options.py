@@ -1,13 +1,16 @@
 """Options that several commands share, as their help shows them."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="The YAML file (or NEXUS_CONFIG names it)."),
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE|URL",
+        help="The YAML file, or etcd://host:port/key that holds one (or NEXUS_CONFIG names it).",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,

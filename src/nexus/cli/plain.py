@@ -6,6 +6,7 @@ mistakes included, is left to it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ _FLAGS: Final = ("--config", "--listen", "--http", "--data-dir", "--fsync", "--s
 class BrokerCall:
     """What `nexus broker` was told; the same whoever read it."""
 
-    config: Path | None = None
+    config: str | None = None
     listen: str | None = None
     http: str | None = None
     data_dir: Path | None = None
@@ -25,8 +26,10 @@ class BrokerCall:
 
     def start(self) -> int:
         """Runs the broker until it is stopped; its exit code."""
+        from nexus.cli.config_place import loaded
         from nexus.cli.flags import broker_flags
         from nexus.settings import load_broker_settings
+        from nexus.settings.broker import SECTIONS
 
         flags = broker_flags(
             listen=self.listen,
@@ -35,11 +38,12 @@ class BrokerCall:
             fsync=self.fsync,
             assigned=self.assigned,
         )
-        settings = load_broker_settings(self.config, flags=flags)
+        load = partial(load_broker_settings, flags=flags)
+        settings, follow = loaded(self.config, load, SECTIONS)
 
         from nexus.broker.main import run
 
-        return run(settings)
+        return run(settings, follow=follow)
 
 
 def plain_broker_call(arguments: Sequence[str]) -> BrokerCall | None:
@@ -59,7 +63,7 @@ def plain_broker_call(arguments: Sequence[str]) -> BrokerCall | None:
         else:
             given[flag] = text
     return BrokerCall(
-        config=_path(given.get("--config")),
+        config=given.get("--config"),
         listen=given.get("--listen"),
         http=given.get("--http"),
         data_dir=_path(given.get("--data-dir")),

@@ -1,10 +1,12 @@
 """`nexus streamer`: from a source of readings to the queue."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nexus.cli.config_place import loaded
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.settings.kinds import split_host_port
@@ -29,7 +31,8 @@ def streamer(
         str | None,
         typer.Option(
             metavar="URL",
-            help="kafka://host:port,host:port/topic (or MSG_QUEUE_URL)."
+            help="kafka://host:port,host:port/topic, or etcd://host:port,host:port/prefix with"
+            " ?form=packed for speed (or MSG_QUEUE_URL)."
             " [default: kafka://127.0.0.1:9092/gpu-telemetry]",
         ),
     ] = None,
@@ -93,7 +96,15 @@ def streamer(
     ] = None,
     partitions: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Partitions of a topic that must be made. [default: 12]"),
+        typer.Option(metavar="N", help="Partitions of a queue that must be made. [default: 12]"),
+    ] = None,
+    message_ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="24h",
+            help="How long a message waits in etcd before it expires (MESSAGE_TTL, in seconds or"
+            " with a unit). [default: 24h]",
+        ),
     ] = None,
     http: Annotated[
         str | None,
@@ -115,6 +126,7 @@ def streamer(
       nexus streamer --source exporter://node-1:9400,node-2:9400 --interval 10s
       nexus streamer --source recording:// --loop --speed 10x
       nexus streamer --source sim://?hosts=4 --queue kafka://broker-1:9092/gpu-telemetry
+      nexus streamer --source sim://?hosts=4 --queue etcd://etcd-1:2379,etcd-2:2379
     """
     given = {
         "streamer.source": ("--source", source),
@@ -132,18 +144,19 @@ def streamer(
         "streamer.state_dir": ("--state-dir", state_dir),
         "streamer.spool_size": ("--spool-size", spool_size),
         "streamer.partitions": ("--partitions", partitions),
+        "streamer.message_ttl": ("--message-ttl", message_ttl),
         "cluster.cluster_id": ("--cluster", cluster),
         **_address(http),
     }
-    from nexus.settings.streamer import load_streamer_settings
+    from nexus.settings.streamer import SECTIONS, load_streamer_settings
 
     flags = {
         key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
     }
-    settings = load_streamer_settings(config, flags=flags)
+    settings, changes = loaded(config, partial(load_streamer_settings, flags=flags), SECTIONS)
     from nexus.streamer.main import run
 
-    return run(settings, from_start=from_start)
+    return run(settings, from_start=from_start, follow=changes)
 
 
 def _address(text: str | None) -> dict[str, tuple[str, str | int | None]]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.settings.options import FlagValue
@@ -42,6 +43,25 @@ def up(
             " (default 127.0.0.1)",
         ),
     ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka|etcd|URL",
+            help="A broker of its own, an etcd of its own, or a queue that runs already, such as"
+            " etcd://127.0.0.1:2379. (default kafka)",
+        ),
+    ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="delta|etcd|URL",
+            help="Where readings are kept; more than once for several, of which the dashboard"
+            " shows the first. (default delta, in the data directory)",
+        ),
+    ] = None,
+    etcd_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Of an etcd of its own. (default 2379)")
+    ] = None,
     broker_port: Annotated[
         int | None, typer.Option(metavar="PORT", help="Of the broker. (default 9092)")
     ] = None,
@@ -74,7 +94,7 @@ def up(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines for programs.")] = False,
 ) -> int:
-    """Start broker, collector, streamers and gateway, look after them, and stop them in order.
+    """Start queue, collector, streamers and gateway, look after them, and stop them in order.
 
     A part that dies is started again. Ctrl-C stops everything within 15 s and loses nothing; the
     next start goes on where this one stopped. What a part's section of the file or its part of
@@ -86,11 +106,15 @@ def up(
       nexus up --source csv:///data/dcgm.csv --data-dir /var/lib/nexus
       nexus up --source exporter://node-1:9400,node-2:9400 --host 0.0.0.0
       nexus up --port 8081 --broker-port 9192
+      nexus up --queue etcd --store etcd
       nexus up --demo-seconds 60 --json
     """
     given: dict[str, tuple[str, Any]] = {
         "up.data_dir": ("--data-dir", data_dir),
         "up.source": ("--source", source or None),
+        "up.queue": ("--queue", queue),
+        "up.store": ("--store", store or None),
+        "up.etcd_port": ("--etcd-port", etcd_port),
         "up.collector": ("--collector", collector),
         "up.gateway": ("--gateway", gateway),
         "up.demo_seconds": ("--demo-seconds", demo_seconds),
@@ -108,7 +132,7 @@ def up(
     flags = {
         key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
     }
-    settings = load_up_settings(config, flags=flags)
+    settings = load_up_settings(read_config(config), flags=flags)
     if settings.up.collector:
         _need_java()
     from nexus.up.main import run

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import uvicorn
@@ -19,6 +19,7 @@ from nexus.gateway.errors import GatewayError
 from nexus.gateway.gateway import Gateway, build_gateway
 from nexus.gateway.protocol import GatewayProtocol
 from nexus.observe.logs import configure, get_logger
+from nexus.settings.changes import Follow
 from nexus.settings.gateway import GatewaySection, GatewaySettings
 
 BACKLOG: Final = 2048
@@ -27,13 +28,13 @@ KEEP_ALIVE_S: Final = 30
 log = get_logger(__name__)
 
 
-def run(settings: GatewaySettings) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code."""
+def run(settings: GatewaySettings, *, follow: Follow[GatewaySettings] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. With `follow` the log level may change."""
     own = settings.gateway
     configure(own.log_level, form=own.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     listener = listen(own.host, own.port)
-    with listener:
+    with listener, nullcontext() if follow is None else follow(settings, _take_up):
         gateway = build_gateway(own)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -41,6 +42,10 @@ def run(settings: GatewaySettings) -> int:
         finally:
             gateway.store.close()
     return 0
+
+
+def _take_up(changed: GatewaySettings) -> None:
+    configure(changed.gateway.log_level, form=changed.gateway.log_format)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -24,7 +24,7 @@ from nexus.queue.errors import QueueAway, QueueError
 from nexus.queue.kafka_client import admin_of
 from nexus.queue.kafka_offsets import trouble
 from nexus.queue.port import Bounds
-from nexus.queue.url import KafkaUrl, parse_queue_url
+from nexus.queue.url import KafkaUrl, QueueUrl, parse_queue_url
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -43,7 +43,7 @@ class QueueView:
         self._url = parse_queue_url(queue_url)
         self._keep_s, self._timeout_s = keep_s, timeout_s
         self._lock = threading.Lock()
-        self._admin: AdminClient | None = None
+        self._queue = _queue_of(self._url)
         self._last: dict[str, Any] | None = None
         self._asked_at = 0.0
 
@@ -55,7 +55,9 @@ class QueueView:
         "groups": [{"group", "state", "lag", "members": [{"member", "client", "host",
         "partitions": n}], "partitions": [{"topic", "partition", "committed", "end", "lag",
         "member"}]}], "problems": [text]}; or {"reachable": false, "url", "topic", "time",
-        "detail", "topics": [], "groups": [], "problems": []}.
+        "detail", "topics": [], "groups": [], "problems": []}. A queue in etcd has no offsets
+        ("start", "end" and "committed" are null), but also "published", "taken" and "expired"
+        (keys), and "database": {"bytes", "in_use_bytes", "quota_bytes"}.
         """
         known = self._last
         if known is not None and time.monotonic() - self._asked_at < self._keep_s:
@@ -74,19 +76,14 @@ class QueueView:
     def close(self) -> None:
         """Give up the connections; safe to call twice."""
         with self._lock:
-            self._admin = None
+            self._queue.close()
 
     def _looked_up(self) -> dict[str, Any]:
         try:
-            if self._admin is None:
-                self._admin = admin_of(self._url, {})
-            return {
-                "reachable": True,
-                **self._about(),
-                **_Look(self._admin, self._url, self._timeout_s).everything(),
-            }
+            said = self._queue.everything(self._timeout_s)
+            return {"reachable": True, **self._about(), **said}
         except QueueError as error:
-            self._admin = None  # another finds a broker that is back sooner
+            self._queue.close()  # another finds a broker that is back sooner
             return self._away(str(error))
 
     def _away(self, detail: str) -> dict[str, Any]:
@@ -96,6 +93,38 @@ class QueueView:
     def _about(self) -> dict[str, Any]:
         now_ms = time.time_ns() // 1_000_000
         return {"url": str(self._url), "topic": self._url.topic, "time": now_ms}
+
+
+class _Queue(Protocol):
+    """A kind of queue; connects when it is first asked, and again after `close`."""
+
+    def everything(self, timeout_s: float) -> dict[str, Any]:
+        """What it says of itself; QueueError when it says nothing in time."""
+
+    def close(self) -> None:
+        """Give up the connections; safe to call twice."""
+
+
+def _queue_of(url: QueueUrl) -> _Queue:
+    if isinstance(url, KafkaUrl):
+        return _KafkaQueue(url)
+    from nexus.gateway.etcd_queue import EtcdQueue  # noqa: PLC0415 - loads gRPC
+
+    return EtcdQueue(url)
+
+
+class _KafkaQueue:
+    def __init__(self, url: KafkaUrl) -> None:
+        self._url = url
+        self._admin: AdminClient | None = None
+
+    def everything(self, timeout_s: float) -> dict[str, Any]:
+        if self._admin is None:
+            self._admin = admin_of(self._url, {})
+        return _Look(self._admin, self._url, timeout_s).everything()
+
+    def close(self) -> None:
+        self._admin = None
 
 
 class _Look:

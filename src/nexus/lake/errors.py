@@ -7,6 +7,10 @@ class StoreError(NexusError):
     """Raised when a store's address is wrong or the store does not answer."""
 
 
+class StoreOut(StoreError):
+    """Raised when a store takes nothing now and may later: it is away, or full."""
+
+
 class Fenced(StoreError):
     """Raised when another writer has taken the store over: this one must write no more."""
 

@@ -27,6 +27,7 @@ from nexus.telemetry.scalars import EMPTY, scalar
 READING: Final = 0
 CONTEXT: Final = 1  # texts of contexts, before all readings in the order of gpu_key
 UNREADABLE: Final = 2  # a message that gave no reading, or a gap in the queue
+ACK: Final = 3  # all rows of some messages have come; text names their keys
 
 TEXT_COLUMNS: Final = tuple(f.name for f in READING_SCHEMA if pa.types.is_string(f.type))
 NUMBER_COLUMNS: Final = tuple(n for n in READING_SCHEMA.names if n not in TEXT_COLUMNS)
@@ -112,6 +113,22 @@ def unreadable(
             "kind": UNREADABLE,
             "fault": pa.array(faults, pa.string()),
             "text": pa.array(raw, pa.binary()),
+        },
+    )
+
+
+def acknowledgement(partition: int, revision: int, text: bytes) -> pa.RecordBatch:
+    """The row that ends the rows of some messages."""
+    return _batch(
+        1,
+        {
+            "lane": partition % LANES,
+            **dict.fromkeys(("gpu_key", "series_a", "series_b", "context"), 0),
+            "partition": partition,
+            "offset": revision,
+            "row": 0,
+            "kind": ACK,
+            "text": pa.array([text], pa.binary()),
         },
     )
 

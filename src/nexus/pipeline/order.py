@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 # What makes two good readings copies of each other. GPUs come before: files are sorted by them.
 IDENTITY: Final = ("timestamp", "series_a", "series_b")
 # Of two copies the first is kept: by when it was taken, then by where it stands in the queue.
-_FIRST: Final = ("ingested", "partition", "offset", "row")
+PLACE: Final = ("partition", "offset", "row")
+_FIRST: Final = ("ingested", *PLACE)
 # Every column costs time on its way to the tasks that write, so only these go there.
 _NUMBERS: Final = (*IDENTITY, "context", "ingested", "value", "source_value")
-REFUSAL: Final = ("partition", "offset", "row", "reason")  # one text, with spaces between
+REFUSAL: Final = (*PLACE, "reason")  # one text, with spaces between
 
 
 def in_order(checked: DataFrame, tasks: int) -> DataFrame:
@@ -24,6 +25,11 @@ def in_order(checked: DataFrame, tasks: int) -> DataFrame:
         .sortWithinPartitions("gpu_key", *IDENTITY, *_FIRST)
         .select("kind", *_NUMBERS, "text", _refusal().alias("refusal"))
     )
+
+
+def as_they_came(checked: DataFrame) -> DataFrame:
+    """The same columns without a shuffle, and where each row stands in the queue."""
+    return checked.select("kind", *_NUMBERS, *PLACE, "text", _refusal().alias("refusal"))
 
 
 def _refusal() -> Column:

@@ -1,7 +1,7 @@
 """What may go into the table, and why the rest may not; in Spark expressions.
 
-Takes the narrow form and gives the checked form: `reason` is null for good readings and for
-contexts. Nothing is dropped here: what has a reason goes to quarantine.
+Takes the narrow form and gives the checked form: `reason` is null for good readings, for contexts
+and for acknowledgements. Nothing is dropped here: what has a reason goes to quarantine.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from nexus.pipeline.narrow import CONTEXT, NARROW_SCHEMA
+from nexus.pipeline.narrow import ACK, CONTEXT, NARROW_SCHEMA
 from nexus.telemetry.checks import NO_NUMBER, NO_TIME, TOO_EARLY, TOO_LATE
 
 _JUDGED: Final = ("fault", "low", "high")  # what only this module looks at
@@ -27,7 +27,7 @@ def validate(rows: DataFrame, now: Column | None = None) -> DataFrame:
     reason = F.coalesce(
         F.col("fault"), _time_fault(F.current_timestamp() if now is None else now), _value_fault()
     )
-    judged = F.when(F.col("kind") != CONTEXT, reason)
+    judged = F.when(~F.col("kind").isin(CONTEXT, ACK), reason)
     return rows.withColumn("reason", judged).select(*CHECKED)
 
 

@@ -18,7 +18,7 @@ class QueueAway(QueueError):
 
 
 class QueueFull(QueueError):
-    """Raised when so much is on its way already that nothing more is taken now."""
+    """Raised when nothing more is taken now: too much is on its way, or the queue has no room."""
 
     exit_code = 1
 

@@ -17,7 +17,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
 from queue import SimpleQueue
@@ -29,6 +28,7 @@ from confluent_kafka.admin import AdminClient
 from nexus.queue.errors import MessageRefused, QueueAway, QueueFull
 from nexus.queue.kafka_topics import ensure_topics, largest_batch, reason
 from nexus.queue.port import Headers, Message, OnSettled
+from nexus.queue.publishing import PublisherOptions, PublisherStats
 from nexus.queue.url import KafkaUrl
 
 _POLL_S: Final = 0.1
@@ -72,33 +72,6 @@ _DURABLE: Final[Mapping[str, Any]] = {
     "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1 << 20,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PublisherOptions:
-    """Bounds on what is on its way, and how the topic is made when it is missing."""
-
-    partitions: int = 12
-    dead_letter_partitions: int = 1
-    in_flight_bytes: int = 32 << 20
-    in_flight_messages: int = 400_000
-    linger_ms: int = 5
-    batch_bytes: int | None = None  # as large as the topic takes
-    sparse_reports: bool = False  # for many small messages, see above
-    compression: str = "none"
-    client: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class PublisherStats:
-    """What a publisher has done; plain numbers that any thread may read."""
-
-    messages: int = 0
-    bytes: int = 0
-    refused: int = 0
-    renewals: int = 0
-    in_flight_bytes: int = 0
-    problem: str = "not connected yet"
 
 
 class _Batch:

@@ -6,7 +6,6 @@ A value that is unknown, impossible or contradicts another is one SettingsError.
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from nexus.settings.options import (
     refuse_unknown,
     resolve,
 )
+from nexus.settings.place import CONFIG_VARIABLE, Config, Place, path_of
 from nexus.settings.sections import (
     BrokerSection,
     ClusterSection,
@@ -30,7 +30,6 @@ from nexus.settings.sections import (
 )
 from nexus.settings.topics import TopicDefaults, TopicSettings, resolve_topics
 
-CONFIG_VARIABLE: Final = "NEXUS_CONFIG"
 SECTIONS: Final[Mapping[str, type]] = {
     "broker": BrokerSection,
     "cluster": ClusterSection,
@@ -62,7 +61,7 @@ class BrokerSettings:
     replication: ReplicationSection = field(default_factory=ReplicationSection)
     groups: GroupsSection = field(default_factory=GroupsSection)
     topics: tuple[TopicSettings, ...] = ()
-    file: Path | None = field(default=None, compare=False)
+    file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
     topic_values: Mapping[str, tuple[str, Source]] = field(
         default_factory=dict, compare=False, repr=False
@@ -81,7 +80,7 @@ class BrokerSettings:
 
 
 def load_broker_settings(
-    config: Path | None = None,
+    config: Config | None = None,
     *,
     flags: Mapping[str, FlagValue] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -113,18 +112,18 @@ def load_broker_settings(
 
 
 def read_inputs(
-    config: Path | None, flags: Mapping[str, FlagValue], environ: Mapping[str, str]
+    config: Config | None, flags: Mapping[str, FlagValue], environ: Mapping[str, str]
 ) -> Inputs:
     """Everything that may set a value, from one file for all parts."""
-    file = config
-    if file is None and environ.get(CONFIG_VARIABLE):
-        file = Path(environ[CONFIG_VARIABLE])
-    if file is None:
+    if config is None and environ.get(CONFIG_VARIABLE):
+        config = path_of(environ[CONFIG_VARIABLE])
+    if config is None:
         return Inputs(None, {}, environ, flags)
     # A broker without a file starts without the YAML parser.
-    from nexus.settings.document import read_document  # noqa: PLC0415
+    from nexus.settings.document import entries_of  # noqa: PLC0415
 
-    sections = entries_below(read_document(file), "the file", file)
+    file, entries = entries_of(config)
+    sections = entries_below(entries, "the file", file)
     refuse_unknown(sections, [*SECTIONS, "topics", *OTHER_PARTS], "", file)
     return Inputs(file, sections, environ, flags)
 

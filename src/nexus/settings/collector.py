@@ -2,7 +2,8 @@
 """The collector's settings: built once from flags, environment, file and defaults.
 
 The names that operators of such pipelines already use (MSG_QUEUE_URL, WORKERS, BATCH_SIZE,
-POLL_TIMEOUT, PROCESSING_INTERVAL, COLLECTOR_ID) work as they stand.
+POLL_TIMEOUT, PROCESSING_INTERVAL, COLLECTOR_ID, COLLECTOR_RANGE_START, COLLECTOR_RANGE_END) work
+as they stand.
 """
 
 import os
@@ -20,11 +21,14 @@ from nexus.settings.collector_kinds import Pairs, PartitionSpans, Properties, St
 from nexus.settings.errors import SettingsError
 from nexus.settings.kinds import Choice, Directory, Duration, Flag, Maybe, Size, Text, Whole
 from nexus.settings.options import FlagValue, Source, Strength, option, options_of, resolve
+from nexus.settings.place import Config, Place
 from nexus.settings.sections import HOST, PORT, ClusterSection, LogFormat, LogLevel
 from nexus.settings.units import UNLIMITED
 
 DEFAULT_HTTP_PORT: Final = 9466
 _LOCAL: Final = re.compile(r"local(?:\[(\*|[1-9]\d{0,3})(?:,\s*\d+)?\])?")
+LAST: Final = 999_999  # the highest number that a partition can have
+RETAINED: Final = ("readings", "quarantine", "rollup_1m", "rollup_1h")
 _KEPT: Final = Duration(86_400_000, unlimited=True)
 
 
@@ -45,6 +49,12 @@ class CollectorSection:
     group: str = option("group", Text("a consumer group's name"), "nexus-collector")
     start: str = option("from", StartAt(), "earliest")
     partitions: str = option("partitions", PartitionSpans(), "")
+    range_start: int | None = option(
+        "range_start", Maybe(Whole(0, LAST)), None, environment=("COLLECTOR_RANGE_START",)
+    )
+    range_end: int | None = option(
+        "range_end", Maybe(Whole(0, LAST)), None, environment=("COLLECTOR_RANGE_END",)
+    )
     on_gone: Literal["fail", "skip"] = option("on_gone", Choice(("fail", "skip")), "fail")
     trigger_ms: int = option("trigger", Duration(0), "2s", environment=("PROCESSING_INTERVAL",))
     available_now: bool = option("available_now", Flag(), False)
@@ -69,14 +79,16 @@ class CollectorSection:
     derive_interval_ms: int = option("derive_interval", Duration(100), "10s")
     grace_ms: int = option("grace", Duration(0), "30s")
     maintain_interval_ms: int = option("maintain_interval", Duration(1000, unlimited=True), "15m")
-    retention_readings_ms: int = option("retention_readings", _KEPT, "30d")
-    retention_quarantine_ms: int = option("retention_quarantine", _KEPT, "30d")
-    retention_rollup_1m_ms: int = option("retention_rollup_1m", _KEPT, "90d")
-    retention_rollup_1h_ms: int = option("retention_rollup_1h", _KEPT, "730d")
+    retention_readings_ms: int = option("retention_readings", _KEPT, "30d", live=True)
+    retention_quarantine_ms: int = option("retention_quarantine", _KEPT, "30d", live=True)
+    retention_rollup_1m_ms: int = option("retention_rollup_1m", _KEPT, "90d", live=True)
+    retention_rollup_1h_ms: int = option("retention_rollup_1h", _KEPT, "730d", live=True)
     stale_after_ms: int = option("stale_after", Duration(1000), "1m")
     http_host: str = option("http_host", HOST, "127.0.0.1")
     http_port: int = option("http_port", PORT, DEFAULT_HTTP_PORT)
-    log_level: LogLevel = option("log_level", Choice(("debug", "info", "warning", "error")), "info")
+    log_level: LogLevel = option(
+        "log_level", Choice(("debug", "info", "warning", "error")), "info", live=True
+    )
     log_format: LogFormat = option("log_format", Choice(("auto", "human", "json")), "auto")
 
     @property
@@ -96,12 +108,7 @@ class CollectorSection:
     @property
     def retention(self) -> dict[str, timedelta]:
         """How long each table's days are kept; a table without an end is left out."""
-        kept = {
-            "readings": self.retention_readings_ms,
-            "quarantine": self.retention_quarantine_ms,
-            "rollup_1m": self.retention_rollup_1m_ms,
-            "rollup_1h": self.retention_rollup_1h_ms,
-        }
+        kept = {name: getattr(self, f"retention_{name}_ms") for name in RETAINED}
         return {name: timedelta(milliseconds=ms) for name, ms in kept.items() if ms != UNLIMITED}
 
 
@@ -114,7 +121,7 @@ class CollectorSettings:
 
     collector: CollectorSection = field(default_factory=CollectorSection)
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    file: Path | None = field(default=None, compare=False)
+    file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
     def is_given(self, dotted: str) -> bool:
@@ -133,7 +140,7 @@ class CollectorSettings:
 
 
 def load_collector_settings(
-    config: Path | None = None,
+    config: Config | None = None,
     *,
     flags: Mapping[str, FlagValue] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -147,6 +154,7 @@ def load_collector_settings(
         provenance |= sources
         if section == "collector":
             _choose_master(values, sources)
+            _choose_partitions(values, sources)
         built[section] = cls(**values)
     return CollectorSettings(**built, file=inputs.file, provenance=MappingProxyType(provenance))
 
@@ -163,3 +171,26 @@ def _choose_master(values: MutableMapping[str, Any], sources: Mapping[str, Sourc
         )
     weaker = "master" if workers.strength > master.strength else "workers"
     values[weaker] = None if weaker == "master" else 0
+
+
+def _choose_partitions(values: MutableMapping[str, Any], sources: Mapping[str, Source]) -> None:
+    """`range_start` to `range_end`, both included, say what `partitions` says of one span."""
+    given = [name for name in ("range_start", "range_end") if values.get(name) is not None]
+    if not given:
+        return
+    where = max((sources[f"collector.{name}"] for name in given), key=lambda s: s.strength)
+    told = sources["collector.partitions"]
+    if values.get("partitions") and told.strength > where.strength:
+        return
+    if values.get("partitions") and told.strength == where.strength:
+        raise SettingsError(
+            f"{told.where}: collector.partitions: contradicts {given[0]}; say one of the two"
+        )
+    first, last = values.get("range_start"), values.get("range_end")
+    if first is None or last is None:
+        raise SettingsError(f"{where.where}: collector.{given[0]}: needs the range's other end")
+    if last < first:
+        raise SettingsError(
+            f"{where.where}: collector.{given[-1]}: the range from {first} to {last} is empty"
+        )
+    values["partitions"] = f"{first}-{last}" if last > first else str(first)

@@ -15,6 +15,7 @@ Pairs = tuple[tuple[str, str], ...]
 _SPAN: Final = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", re.ASCII)
 _KEY: Final = re.compile(r"[\w.:-]+", re.ASCII)
 _STORE_SCHEME: Final = re.compile(r"[a-z][a-z0-9+]*:")
+_BETWEEN_STORES: Final = re.compile(r",(?!\s*(?:\[[^,/]*\]|[^,/:\s]+):\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,13 @@ class PartitionSpans:
 
 @dataclass(frozen=True, slots=True)
 class StoreList:
-    """One store or several: `delta:///path`, `s3://bucket/prefix`; commas between them."""
+    """One store or several: `delta:///path`, `etcd://host:port`, …; commas between them.
+
+    A comma before something without a scheme belongs to the address: `etcd://a:2379,b:2379`.
+    """
 
     def parse(self, raw: object) -> tuple[str, ...]:
-        items = raw.split(",") if isinstance(raw, str) else raw
+        items = _BETWEEN_STORES.split(raw) if isinstance(raw, str) else raw
         if not isinstance(items, list | tuple):
             raise ValueError(_STORES)
         stores = tuple(str(item).strip() for item in items)
@@ -76,7 +80,7 @@ class StoreList:
         return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-_STORES: Final = "stores such as delta:///var/lib/nexus/tables or s3://bucket/prefix, each once"
+_STORES: Final = "stores such as delta:///var/tables, s3://bucket/prefix or etcd://host, each once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,17 @@ import yaml
 
 from nexus.settings.entry import Entry
 from nexus.settings.errors import SettingsError
+from nexus.settings.place import Config, Document, Place
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FILE_BYTES_MAX: Final = 4 << 20
+
+
+def entries_of(config: Config) -> tuple[Place, Entry]:
+    """What a file or a document says, and what it is called in messages."""
+    if isinstance(config, Document):
+        return config.place, parse_document(config.text, config.place)
+    return config, read_document(config)
 
 
 def read_document(path: Path) -> Entry:
@@ -28,7 +36,7 @@ def read_document(path: Path) -> Entry:
     return parse_document(text, path)
 
 
-def parse_document(text: str, path: Path) -> Entry:
+def parse_document(text: str, path: Place) -> Entry:
     """Text to entries; the path is only for messages."""
     loader: Any = None
     try:
@@ -44,7 +52,7 @@ def parse_document(text: str, path: Path) -> Entry:
             loader.dispose()
 
 
-def _entry(loader: Any, node: yaml.Node, path: Path, depth: int) -> Entry:
+def _entry(loader: Any, node: yaml.Node, path: Place, depth: int) -> Entry:
     line = node.start_mark.line + 1
     # Three levels are meant (section, key, topic's key); what lies deeper is a leaf to be refused.
     if not isinstance(node, yaml.MappingNode) or depth > 3:
@@ -57,7 +65,7 @@ def _entry(loader: Any, node: yaml.Node, path: Path, depth: int) -> Entry:
     return Entry(entries, line)
 
 
-def _refuse_duplicates(node: yaml.MappingNode, path: Path) -> None:
+def _refuse_duplicates(node: yaml.MappingNode, path: Place) -> None:
     seen: dict[str, int] = {}
     for key_node, _ in node.value:
         key, line = _key(key_node), key_node.start_mark.line + 1
@@ -71,7 +79,7 @@ def _key(node: yaml.Node) -> str:
     return node.value if isinstance(node, yaml.ScalarNode) else "?"
 
 
-def _syntax_message(error: yaml.YAMLError, path: Path) -> str:
+def _syntax_message(error: yaml.YAMLError, path: Place) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
     where = f"{path}:{mark.line + 1}" if mark is not None else str(path)

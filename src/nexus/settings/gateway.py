@@ -5,7 +5,6 @@ import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from nexus.settings.broker import Shown, read_inputs
 from nexus.settings.kinds import Choice, Duration, Maybe, Text, Whole
 from nexus.settings.options import FlagValue, Source, option, options_of, resolve
+from nexus.settings.place import Config, Place
 from nexus.settings.sections import HOST, PORT, LogFormat, LogLevel
 
 DEFAULT_PORT: Final = 8080
@@ -59,7 +59,9 @@ class GatewaySection:
     timeout_ms: int = option("timeout", Duration(10), "30s")
     unknown_after_ms: int = option("unknown_after", Duration(1000), "2m")
     grace_ms: int = option("grace", Duration(0), "3s")
-    log_level: LogLevel = option("log_level", Choice(("debug", "info", "warning", "error")), "info")
+    log_level: LogLevel = option(
+        "log_level", Choice(("debug", "info", "warning", "error")), "info", live=True
+    )
     log_format: LogFormat = option("log_format", Choice(("auto", "human", "json")), "auto")
 
     @property
@@ -78,7 +80,7 @@ class GatewaySettings:
     """Everything that `nexus gateway` can be told. `GatewaySettings()` is all defaults."""
 
     gateway: GatewaySection = field(default_factory=GatewaySection)
-    file: Path | None = field(default=None, compare=False)
+    file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
     def shown(self) -> Iterator[Shown]:
@@ -90,7 +92,7 @@ class GatewaySettings:
 
 
 def load_gateway_settings(
-    config: Path | None = None,
+    config: Config | None = None,
     *,
     flags: Mapping[str, FlagValue] | None = None,
     environ: Mapping[str, str] | None = None,

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from nexus.settings.entry import Entry
 from nexus.settings.errors import SettingsError
 from nexus.settings.kinds import Kind
+from nexus.settings.place import Place
 
 _METADATA_KEY: Final = "nexus.option"
 _FOUND_CHARACTERS_MAX: Final = 60
@@ -49,6 +49,7 @@ class Option:
     key: str
     kind: Kind
     environment: tuple[str, ...] = ()
+    live: bool = False  # whether a running part takes up another value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,23 @@ class FlagValue:
 class Inputs:
     """Everything that may set a value; the file's entries are empty when there is no file."""
 
-    file: Path | None
+    file: Place | None
     sections: Mapping[str, Entry]
     environ: Mapping[str, str]
     flags: Mapping[str, FlagValue]
 
 
-def option(key: str, kind: Kind, default: object, *, environment: tuple[str, ...] = ()) -> Any:
+def option(
+    key: str,
+    kind: Kind,
+    default: object,
+    *,
+    environment: tuple[str, ...] = (),
+    live: bool = False,
+) -> Any:
     """A dataclass field for a setting; its default is written as a user would write it."""
     value = default if default is None else kind.parse(default)
-    return field(default=value, metadata={_METADATA_KEY: Option(key, kind, environment)})
+    return field(default=value, metadata={_METADATA_KEY: Option(key, kind, environment, live)})
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +118,7 @@ def section_entries(section: str, inputs: Inputs) -> Mapping[str, Entry]:
     return entries_below(entry, section, inputs.file)
 
 
-def entries_below(entry: Entry, dotted: str, file: Path | None) -> Mapping[str, Entry]:
+def entries_below(entry: Entry, dotted: str, file: Place | None) -> Mapping[str, Entry]:
     entries = entry.mapping()
     if entries is None:
         raise SettingsError(
@@ -121,7 +129,7 @@ def entries_below(entry: Entry, dotted: str, file: Path | None) -> Mapping[str, 
 
 
 def refuse_unknown(
-    given: Mapping[str, Entry], known: Iterable[str], section: str, file: Path | None
+    given: Mapping[str, Entry], known: Iterable[str], section: str, file: Place | None
 ) -> None:
     """An unknown key is one error line, with the nearest known one when there is one."""
     names = list(known)

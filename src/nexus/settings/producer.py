@@ -6,10 +6,10 @@ A producer has defaults that suit what it sends, so the section's own do not rep
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from nexus.settings.broker import read_inputs
 from nexus.settings.options import Source, Strength, resolve
+from nexus.settings.place import Config
 from nexus.settings.sections import PerformanceSection
 
 
@@ -32,7 +32,7 @@ def producer_settings(
 
 
 def load_producer_settings(
-    config: Path | None = None, *, environ: Mapping[str, str] | None = None
+    config: Config | None = None, *, environ: Mapping[str, str] | None = None
 ) -> ProducerSettings:
     """From `config` (or the file that NEXUS_CONFIG names) and the environment."""
     inputs = read_inputs(config, {}, os.environ if environ is None else environ)

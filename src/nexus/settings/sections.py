@@ -53,7 +53,9 @@ class BrokerSection:
     http_port: int = option("http_port", PORT, 9464)
     auto_create_topics: bool = option("auto_create_topics", Flag(), True)
     default_partitions: int = option("default_partitions", Whole(1, 10_000), 1)
-    log_level: LogLevel = option("log_level", Choice(("debug", "info", "warning", "error")), "info")
+    log_level: LogLevel = option(
+        "log_level", Choice(("debug", "info", "warning", "error")), "info", live=True
+    )
     log_format: LogFormat = option("log_format", Choice(("auto", "human", "json")), "auto")
 
     @property

@@ -2,7 +2,7 @@
 """The streamer's settings: built once from flags, environment, file and defaults.
 
 The names that operators of such pipelines already use (CSV_FILE, BATCH_SIZE, STREAM_INTERVAL,
-LOOP_MODE, CLUSTER_ID, MSG_QUEUE_URL) work as they stand.
+LOOP_MODE, CLUSTER_ID, MSG_QUEUE_URL, MESSAGE_TTL) work as they stand.
 """
 
 import os
@@ -16,6 +16,7 @@ from nexus.settings.broker import Shown, read_inputs
 from nexus.settings.errors import SettingsError
 from nexus.settings.kinds import Choice, Directory, Duration, Flag, Maybe, Size, Text, Whole
 from nexus.settings.options import FlagValue, Source, Strength, option, options_of, resolve
+from nexus.settings.place import Config, Place
 from nexus.settings.producer import ProducerSettings, producer_settings
 from nexus.settings.sections import (
     HOST,
@@ -25,7 +26,7 @@ from nexus.settings.sections import (
     LogLevel,
     PerformanceSection,
 )
-from nexus.settings.streamer_kinds import Share, SourceUrl, Speed
+from nexus.settings.streamer_kinds import Lifetime, Share, SourceUrl, Speed
 
 MESSAGE_READINGS_MAX: Final = 10_000
 DEFAULT_INTERVAL_MS: Final = 3_000
@@ -42,12 +43,12 @@ class StreamerSection:
     source: str | None = option("source", Maybe(SourceUrl()), None, environment=("CSV_FILE",))
     queue: str = option(
         "queue",
-        Text("a queue such as kafka://127.0.0.1:9092/gpu-telemetry"),
+        Text("a queue such as kafka://127.0.0.1:9092/gpu-telemetry or etcd://127.0.0.1:2379"),
         "kafka://127.0.0.1:9092/gpu-telemetry",
         environment=("MSG_QUEUE_URL",),
     )
-    rate: int = option("rate", Whole(0, 1_000_000_000), 0)
-    speed: float | None = option("speed", Maybe(Speed()), None)
+    rate: int = option("rate", Whole(0, 1_000_000_000), 0, live=True)
+    speed: float | None = option("speed", Maybe(Speed()), None, live=True)
     interval_ms: int | None = option(
         "interval", Maybe(Duration(10)), None, environment=("STREAM_INTERVAL",)
     )
@@ -62,6 +63,8 @@ class StreamerSection:
         "partitioner", Text("murmur2, round-robin or module:function"), "murmur2"
     )
     partitions: int = option("partitions", Whole(1, 10_000), 12)
+    # Of messages in etcd that nobody takes; the queue's address can say it too (?ttl=24h).
+    message_ttl_s: int = option("message_ttl", Lifetime(), "24h", environment=("MESSAGE_TTL",))
     shard: tuple[int, int] = option("shard", Share(), "0/1")
     timeout_ms: int = option("timeout", Duration(10), "5s")
     state_dir: Path = option("state_dir", Directory(), "./data/streamer")
@@ -72,7 +75,9 @@ class StreamerSection:
     http_host: str = option("http_host", HOST, "127.0.0.1")
     http_port: int = option("http_port", PORT, DEFAULT_HTTP_PORT)
     upload_bytes: int = option("upload_size", Size(1024), "100MB")
-    log_level: LogLevel = option("log_level", Choice(("debug", "info", "warning", "error")), "info")
+    log_level: LogLevel = option(
+        "log_level", Choice(("debug", "info", "warning", "error")), "info", live=True
+    )
     log_format: LogFormat = option("log_format", Choice(("auto", "human", "json")), "auto")
 
     @property
@@ -100,7 +105,7 @@ class StreamerSettings:
     streamer: StreamerSection = field(default_factory=StreamerSection)
     cluster: ClusterSection = field(default_factory=ClusterSection)
     performance: PerformanceSection = field(default_factory=PerformanceSection)
-    file: Path | None = field(default=None, compare=False)
+    file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -124,7 +129,7 @@ class StreamerSettings:
 
 
 def load_streamer_settings(
-    config: Path | None = None,
+    config: Config | None = None,
     *,
     flags: Mapping[str, FlagValue] | None = None,
     environ: Mapping[str, str] | None = None,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nexus.settings import units
+
 _SHARE: Final = re.compile(r"(\d{1,6})\s*/\s*(\d{1,6})")
 _SPEED_MAX: Final = 1_000_000.0
 
@@ -55,6 +57,32 @@ class Speed:
 
     def show(self, value: object) -> str:
         return f"{value:g}x" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long something lives, in whole seconds: `86400`, or with a unit as in `24h`."""
+
+    least: int = 1
+    most: int = 10 * 365 * 86_400
+
+    def parse(self, raw: object) -> int:
+        seconds = self._seconds(raw)
+        if seconds is None or not self.least <= seconds <= self.most:
+            raise ValueError("a time such as 24h, or a number of seconds")
+        return seconds
+
+    def show(self, value: object) -> str:
+        return units.format_duration(value * 1000) if isinstance(value, int) else str(value)
+
+    def _seconds(self, raw: object) -> int | None:
+        text = str(raw).strip() if not isinstance(raw, bool) else ""
+        if text.isascii() and text.isdigit():
+            return int(text) if len(text) <= 12 else None
+        try:
+            return units.parse_duration_ms(text) // 1000
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

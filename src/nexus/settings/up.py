@@ -15,12 +15,16 @@ from typing import Final
 from nexus.settings.broker import BrokerSettings, Shown, load_broker_settings, read_inputs
 from nexus.settings.collector import CollectorSettings, load_collector_settings
 from nexus.settings.gateway import GatewaySettings, load_gateway_settings
-from nexus.settings.kinds import Directory, Duration, Flag, Maybe, Size, Whole
+from nexus.settings.kinds import Directory, Duration, Flag, Maybe, Size, Text, Whole
 from nexus.settings.options import FlagValue, Source, Strength, option, options_of, resolve
+from nexus.settings.place import Config, Place
+from nexus.settings.sections import PORT
 from nexus.settings.streamer import StreamerSettings, load_streamer_settings
 from nexus.settings.streamer_kinds import SourceList, SourceUrl
+from nexus.settings.up_kinds import OWN_BROKER, OWN_ETCD, OWN_TABLES, QueueChoice, StoreChoices
 
 SECTION: Final = "up"
+DEFAULT_ETCD_PORT: Final = 2379
 DEFAULT_FLEET: Final = "sim://?hosts=4&gpus=8&seed=1"
 
 
@@ -30,6 +34,19 @@ class UpSection:
 
     data_dir: Path = option("data_dir", Directory(), "./data", environment=("NEXUS_DATA",))
     sources: tuple[str, ...] = option("source", SourceList(), ())
+    queue: str = option("queue", QueueChoice(), OWN_BROKER)
+    stores: tuple[str, ...] = option("store", StoreChoices(), ())
+    etcd_endpoints: str | None = option(
+        "etcd_endpoints",
+        Maybe(Text("endpoints such as 127.0.0.1:2379")),
+        None,
+        environment=("ETCD_ENDPOINTS",),
+    )
+    etcd_bin: str | None = option(
+        "etcd_bin", Maybe(Text("etcd's path")), None, environment=("ETCD_BIN",)
+    )
+    etcd_port: int = option("etcd_port", PORT, DEFAULT_ETCD_PORT)
+    etcd_quota_bytes: int = option("etcd_quota", Size(64 << 20, 64 << 30), "4GB")
     fleet: str = option("fleet", SourceUrl(), DEFAULT_FLEET, environment=("NEXUS_FLEET",))
     collector: bool = option("collector", Flag(), True)
     gateway: bool = option("gateway", Flag(), True)
@@ -52,7 +69,7 @@ class UpSettings:
     streamer: StreamerSettings = field(default_factory=StreamerSettings)
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
-    file: Path | None = field(default=None, compare=False)
+    file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
     def shown(self) -> Iterator[Shown]:
@@ -80,10 +97,28 @@ class UpSettings:
         return self.collector.collector.data_dir if told else self.up.data_dir / "collector"
 
     @property
-    def stores(self) -> tuple[str, ...]:
+    def etcd_dir(self) -> Path:
+        return self.up.data_dir / "etcd"
+
+    @property
+    def own_broker(self) -> bool:
+        """Whether the queue is a broker that is started here."""
+        return self.up.queue == OWN_BROKER
+
+    @property
+    def own_etcd(self) -> bool:
+        """Whether an etcd is started here: it is wanted, and nobody says where one is."""
+        wanted = OWN_ETCD in (self.up.queue, *self.up.stores)
+        return wanted and not self.up.etcd_endpoints and not self.up.queue.startswith("etcd://")
+
+    def stores(self, etcd: str = "") -> tuple[str, ...]:
+        """The stores' addresses, where `etcd` is that of the etcd that is meant by its name."""
+        named = {OWN_TABLES: f"delta:{self.up.data_dir / 'tables'}", OWN_ETCD: etcd}
+        if self.up.stores:
+            return tuple(named.get(store, store) for store in self.up.stores)
         if _is_given(self.collector.provenance, "collector.store"):
             return self.collector.collector.stores
-        return (f"delta:{self.up.data_dir / 'tables'}",)
+        return (named[OWN_TABLES],)
 
     @property
     def log_dir(self) -> Path:
@@ -91,7 +126,7 @@ class UpSettings:
 
 
 def load_up_settings(
-    config: Path | None = None,
+    config: Config | None = None,
     *,
     flags: Mapping[str, FlagValue] | None = None,
     environ: Mapping[str, str] | None = None,

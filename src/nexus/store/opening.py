@@ -21,6 +21,12 @@ def open_store(
     A wrong address is a StoreError of the lake; a store that does not answer is StoreAway, when
     it is asked. A GPU that was silent for `unknown_after_s` is in an unknown state.
     """
+    if url.strip().startswith("etcd:"):
+        from nexus.store.etcd.store import EtcdStore  # noqa: PLC0415  (gRPC takes its time)
+        from nexus.store.etcd.url import parse_etcd_store_url  # noqa: PLC0415
+
+        place = parse_etcd_store_url(url)
+        return EtcdStore(place, unknown_after_s=unknown_after_s, clock=clock)
     from nexus.store.delta.store import DeltaStore  # noqa: PLC0415  (DuckDB takes its time)
 
     return DeltaStore(parse_store_url(url), unknown_after_s=unknown_after_s, clock=clock)

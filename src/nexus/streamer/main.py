@@ -7,37 +7,56 @@ import errno
 import ipaddress
 import signal
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import uvloop
 
 from nexus.observe.http import SidePort
 from nexus.observe.logs import configure, get_logger
+from nexus.settings.changes import Follow
 from nexus.settings.streamer import StreamerSection, StreamerSettings
-from nexus.streamer.build import build_engine
+from nexus.streamer.build import build_engine, pacer_of
 from nexus.streamer.display import show
 from nexus.streamer.engine import Engine
 from nexus.streamer.errors import StreamerError
+from nexus.streamer.repacing import Pace
 from nexus.streamer.report import Summary, summary_of
 from nexus.streamer.side_port import side_port
 
 log = get_logger(__name__)
 
 
-def run(settings: StreamerSettings, *, from_start: bool = False) -> int:
-    """Stream until the end or SIGTERM or SIGINT; 0 only if everything is acknowledged."""
+def run(
+    settings: StreamerSettings,
+    *,
+    from_start: bool = False,
+    follow: Follow[StreamerSettings] | None = None,
+) -> int:
+    """Stream until the end or SIGTERM or SIGINT; 0 only if everything is acknowledged.
+
+    With `follow`, pace and log level change while it runs.
+    """
     configure(settings.streamer.log_level, form=settings.streamer.log_format)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        summary = runner.run(_stream(settings, from_start))
+    pace = Pace(pacer_of(settings))
+
+    def take_up(changed: StreamerSettings) -> None:
+        configure(changed.streamer.log_level, form=settings.streamer.log_format)
+        pace.change(pacer_of(changed))  # as of now, also if it was another value that changed
+
+    with (
+        nullcontext() if follow is None else follow(settings, take_up),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        summary = runner.run(_stream(settings, from_start, pace))
     for line in summary.lines:
         print(line, flush=True)
     return summary.exit_code
 
 
-async def _stream(settings: StreamerSettings, from_start: bool) -> Summary:
+async def _stream(settings: StreamerSettings, from_start: bool, pace: Pace) -> Summary:
     own = settings.streamer
-    engine = build_engine(settings, from_start=from_start)
+    engine = build_engine(settings, pace, from_start=from_start)
     port: SidePort | None = None
     display: asyncio.Task[None] | None = None
     try:

@@ -6,7 +6,7 @@ headers, then each header's name and value, 4 + n bytes both. A length of -1 is 
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 from zlib import crc32
@@ -20,6 +20,8 @@ MAX_HEADERS: Final = 1024
 _PREFIX: Final = struct.Struct(">II")
 _HEAD: Final = struct.Struct(">BBq")
 _LENGTH: Final = struct.Struct(">i")
+_START: Final = struct.Struct(">IIBBqi")  # prefix, head and the key's length
+_NO_KEY: Final = _LENGTH.pack(-1)
 _SMALLEST: Final = 4 + _HEAD.size + 3 * _LENGTH.size  # CRC, head, no key, empty value, no headers
 
 
@@ -38,25 +40,79 @@ def pack_frame(frame: Frame) -> bytes:
     """The bytes of a frame, its length and checksum included."""
     parts = [
         _HEAD.pack(MAGIC, frame.attributes, frame.timestamp_ms),
-        _LENGTH.pack(-1) if frame.key is None else _sized(frame.key),
+        _sized_key(frame.key),
         _sized(frame.value),
-        _LENGTH.pack(len(frame.headers)),
+        _headers(frame.headers),
     ]
-    for name, value in frame.headers:
-        parts += [_sized(name.encode()), _sized(value)]
     body = b"".join(parts)
-    if len(body) + 4 > MAX_FRAME_BYTES or len(frame.headers) > MAX_HEADERS:
+    if len(body) + 4 > MAX_FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes is too large")
     return _PREFIX.pack(len(body) + 4, crc32(body)) + body
 
 
+def pack_frames(
+    messages: Iterable[tuple[bytes, bytes | None, tuple[tuple[str, bytes], ...], int]],
+) -> bytes:
+    """Frames of (value, key, headers, timestamp), one behind the other: for many small ones.
+
+    What is the same as in the frame before is encoded once.
+    """
+    parts: list[bytes] = []
+    last_headers: tuple[tuple[str, bytes], ...] | None = None
+    last_ms, tail = None, b""
+    heads: dict[bytes | None, bytes] = {}  # by key, for the timestamp before
+    for value, key, headers, timestamp_ms in messages:
+        if headers is not last_headers:
+            last_headers, tail = headers, _headers(headers)
+        if timestamp_ms != last_ms:
+            last_ms = timestamp_ms
+            heads.clear()
+        head = heads.get(key)
+        if head is None:
+            head = heads[key] = _HEAD.pack(MAGIC, 0, timestamp_ms) + _sized_key(key)
+        body = b"".join((head, _LENGTH.pack(len(value)), value, tail))
+        if len(body) + 4 > MAX_FRAME_BYTES:
+            raise FrameError(f"a frame of {len(body)} bytes is too large")
+        parts += (_PREFIX.pack(len(body) + 4, crc32(body)), body)
+    return b"".join(parts)
+
+
 def unpack_frames(buffer: bytes | memoryview) -> list[Frame]:
     """All the frames in a buffer, which must hold nothing but whole ones."""
-    view, at, frames = memoryview(buffer), 0, []
-    while at < len(view):
-        frame, at = unpack_frame(view, at)
+    data, view = bytes(buffer), memoryview(buffer)
+    at, frames = 0, []
+    tail = _LENGTH.pack(0)
+    headers: tuple[tuple[str, bytes], ...] = ()
+    while at < len(data):
+        frame, end = _like_before(data, view, at, tail, headers)
+        if frame is None:
+            # Other headers than the one before, or something is wrong: look closely.
+            frame, end = unpack_frame(view, at)
+            tail, headers = _headers(frame.headers), frame.headers
         frames.append(frame)
+        at = end
     return frames
+
+
+def _like_before(
+    data: bytes, view: memoryview, at: int, tail: bytes, headers: tuple[tuple[str, bytes], ...]
+) -> tuple[Frame | None, int]:
+    """A frame in perfect order whose headers are these, or None: many frames have the same."""
+    if len(data) - at < _START.size:
+        return None, at
+    length, checksum, magic, attributes, timestamp_ms, key_size = _START.unpack_from(data, at)
+    value_at = at + _START.size + max(key_size, 0) + _LENGTH.size
+    end = at + 4 + length
+    tail_at = end - len(tail)
+    if not value_at <= tail_at <= end <= len(data) or magic != MAGIC or key_size < -1:
+        return None, at
+    (value_size,) = _LENGTH.unpack_from(data, value_at - _LENGTH.size)
+    if value_at + value_size != tail_at or data[tail_at:end] != tail:
+        return None, at
+    if length > MAX_FRAME_BYTES or crc32(view[at + _PREFIX.size : end]) != checksum:
+        return None, at
+    key = None if key_size < 0 else data[at + _START.size : value_at - _LENGTH.size]
+    return Frame(data[value_at:tail_at], key, headers, timestamp_ms, attributes), end
 
 
 def unpack_frame(buffer: bytes | memoryview, at: int = 0) -> tuple[Frame, int]:
@@ -132,6 +188,17 @@ def _blob(body: memoryview, at: int) -> tuple[bytes | None, int]:
     if not 0 <= size <= len(body) - at:
         raise FrameError(f"malformed: a part of {size} bytes where {len(body) - at} are left")
     return bytes(body[at : at + size]), at + size
+
+
+def _headers(headers: tuple[tuple[str, bytes], ...]) -> bytes:
+    if len(headers) > MAX_HEADERS:
+        raise FrameError(f"a frame with {len(headers)} headers is too large")
+    parts = [_sized(name.encode()) + _sized(value) for name, value in headers]
+    return _LENGTH.pack(len(headers)) + b"".join(parts)
+
+
+def _sized_key(key: bytes | None) -> bytes:
+    return _NO_KEY if key is None else _sized(key)
 
 
 def _sized(data: bytes) -> bytes:

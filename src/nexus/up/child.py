@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ class Child(asyncio.SubprocessProtocol):
     def pid(self) -> int | None:
         return None if self._transport is None else self._transport.get_pid()
 
-    async def start(self, command: Sequence[str]) -> None:
+    async def start(self, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
         """OSError if the system cannot start one more process."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._log.begin(f"--- {now} started: {' '.join(command)}")
@@ -43,6 +43,7 @@ class Child(asyncio.SubprocessProtocol):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
+            env=environ,
         )
         self._transport = transport
 

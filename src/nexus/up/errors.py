@@ -15,3 +15,7 @@ class PortTaken(UpError):
 
 class AlreadyUp(UpError):
     """Raised when another `nexus up` has the data directory."""
+
+
+class NoEtcd(UpError):
+    """Raised when an etcd is to be started and there is none to start."""

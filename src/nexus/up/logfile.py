@@ -85,7 +85,11 @@ def _message_of(line: str) -> str:
         said = json.loads(line)
     except ValueError:
         return line
-    return str(said.get("message", line)) if isinstance(said, dict) else line
+    if not isinstance(said, dict):
+        return line
+    error = said.get("error")  # etcd's lines say why behind what
+    message = str(said.get("message") or said.get("msg") or line)
+    return f"{message}: {error}" if error and "msg" in said else message
 
 
 def _short(text: str) -> str:

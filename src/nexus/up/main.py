@@ -6,10 +6,10 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from nexus.errors import NexusError
+from nexus.settings.place import Place
 from nexus.settings.up import UpSettings
 from nexus.up.events import Notice
 from nexus.up.lock import UpLock
@@ -26,8 +26,11 @@ _TALLY_S: Final = 10.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(settings: UpSettings, config: Path | None = None, *, as_json: bool = False) -> int:
-    """0 when all ended; 1 if a demo has stored nothing. AlreadyUp and PortTaken before a start."""
+def run(settings: UpSettings, config: Place | None = None, *, as_json: bool = False) -> int:
+    """0 when all ended; 1 if a demo has stored nothing.
+
+    AlreadyUp, PortTaken and NoEtcd are raised before a start.
+    """
     lock = UpLock(settings.up.data_dir)
     lock.take()
     try:
@@ -105,6 +108,8 @@ class Up:
         stopped = ended if self._stopped_at is None else self._stopped_at
         tally = await _tallied(self._plan, since, wanted=not house.hurry)
         sight = self._watcher.sight
+        if tally.readings is None:  # no tables to count in: then what the collector said last
+            tally = Tally(sight.stored)
         summary = Summary(stopped - began, ended - stopped, house, sight, tally)
         with suppress(OSError):
             self._voice.summary(summary)
@@ -114,9 +119,9 @@ class Up:
 
 
 def _version_before(plan: Plan) -> int | None:
-    """Where the tables stand before the start; None if that cannot be known."""
+    """Where the tables stand before the start; None if that cannot be known, or there are none."""
     with suppress(NexusError, OSError):
-        return newest_version(plan.settings.stores[0])
+        return newest_version(plan.stores[0])
     return None
 
 
@@ -128,5 +133,5 @@ async def _tallied(plan: Plan, since: int | None, *, wanted: bool) -> Tally:
 
     with suppress(NexusError, OSError, TimeoutError):
         async with asyncio.timeout(_TALLY_S):
-            return await asyncio.to_thread(tally, plan.settings.stores[0], since)
+            return await asyncio.to_thread(tally, plan.stores[0], since)
     return Tally()

@@ -23,6 +23,7 @@ class Address:
     host: str
     port: int
     flag: str
+    instead: str = ""  # what else one can do where the port is taken
 
     @property
     def reachable(self) -> str:
@@ -34,6 +35,11 @@ class Address:
     def listen(self) -> str:
         """`host:port` as a part is told."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def alternative(self) -> str:
+        """More advice, to be said behind `flag`."""
+        return f", or {self.instead}{self.reachable}" if self.instead else ""
 
     @property
     def url(self) -> str:
@@ -105,7 +111,7 @@ def _refusal(address: Address, error: OSError) -> PortTaken:
         taken = f"is taken by {who}" if who else "is taken"
         return PortTaken(
             f"port {address.port}, for {address.what}, {taken};"
-            f" free it, or choose another with {address.flag}"
+            f" free it, or choose another with {address.flag}{address.alternative}"
         )
     return PortTaken(
         f"{address.what} cannot listen on {address.listen}: {error.strerror or error};"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ class Program:
     probe: str
     log: Path
     about: str = ""  # what it does or where it is, in a few words
+    environ: Mapping[str, str] | None = None  # ours where none is said
 
     @property
     def name(self) -> str:
@@ -133,7 +134,8 @@ class Runner:
 
         child = self._children[name] = Child(self.logs[name], gone)
         try:
-            await child.start(self.programs[name].command)
+            program = self.programs[name]
+            await child.start(program.command, program.environ)
         except OSError as error:
             self.logs[name].write(f"nexus: cannot be started: {error}\n".encode())
             gone(None)

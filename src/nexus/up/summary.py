@@ -13,7 +13,7 @@ from nexus.up.words import size
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Readings that came to the tables, and the GPUs in them; None where it is not known."""
+    """Readings that came to the store, and the GPUs in it; None where it is not known."""
 
     readings: int | None = None
     gpus: int | None = None

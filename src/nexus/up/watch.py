@@ -28,6 +28,8 @@ class Sight:
     memory_bytes: int = 0
     memory_peak_bytes: int = 0
     rows_after_s: float | None = None  # when the first rows could be seen
+    stored: int | None = None  # by all collectors of this run, as they last said
+    counted: int = 0  # what the one of now last said
 
 
 class Watcher:
@@ -75,10 +77,21 @@ class Watcher:
 
 def seen(before: Sight, status: dict[str, Any]) -> Sight:
     """The collector's own numbers; one that says nothing has none."""
+    readings = status.get("readings")
     return replace(
         before,
-        readings=status.get("readings"),
+        readings=readings,
+        stored=_stored(before, readings),
+        counted=before.counted if readings is None else readings,
         rate=status.get("rate"),
         lag_messages=status.get("lag_messages"),
         problem=str(status.get("problem") or ""),
     )
+
+
+def _stored(before: Sight, readings: int | None) -> int | None:
+    """A collector counts from its own start: what it adds is what it has more than before."""
+    if readings is None:
+        return before.stored
+    since = before.counted if readings >= before.counted else 0
+    return (before.stored or 0) + readings - since

@@ -18,7 +18,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What the collector was started with, instead of starting it."""
     calls: Calls = []
 
-    def keep(settings: CollectorSettings, *, as_json: bool = False) -> int:
+    def keep(settings: CollectorSettings, *, as_json: bool = False, follow: object = None) -> int:
         calls.append((settings, as_json))
         return 0
 
@@ -95,7 +95,7 @@ def test_a_wrong_call_is_one_line(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--queue", "etcd://h:1/x"], "not built yet"),
+        (["--queue", "redis://h:1/x"], "unknown kind redis"),
         (["--store", "postgresql://h/db"], "not built yet"),
         (["--store", "ftp://x"], "unknown kind ftp"),
     ],

@@ -11,7 +11,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[GatewaySettings]:
     """What the gateway was started with, instead of starting it."""
     calls: list[GatewaySettings] = []
 
-    def keep(settings: GatewaySettings) -> int:
+    def keep(settings: GatewaySettings, *, follow: object = None) -> int:
         calls.append(settings)
         return 0
 

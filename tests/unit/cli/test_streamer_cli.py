@@ -14,7 +14,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[StreamerSettings, boo
     """What the streamer was started with, instead of starting it."""
     calls: list[tuple[StreamerSettings, bool]] = []
 
-    def keep(settings: StreamerSettings, *, from_start: bool = False) -> int:
+    def keep(settings: StreamerSettings, *, from_start: bool = False, follow: object = None) -> int:
         calls.append((settings, from_start))
         return 0
 
@@ -83,7 +83,7 @@ def test_a_wrong_call_is_one_line(
     [
         ([], "there is no source"),
         (["--source", "ftp://x"], "unknown kind"),
-        (["--source", "recording://", "--queue", "etcd://h:1/x"], "not built yet"),
+        (["--source", "recording://", "--queue", "redis://h:1/x"], "unknown kind redis"),
         (["--source", "recording://", "--partitioner", "best"], "expected murmur2"),
     ],
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from nexus.broker.topic_config import DEFINITIONS
+from nexus.gateway.live.metrics import LiveMetrics
+from nexus.observe.metrics import Registry
 from nexus.settings.broker import SECTIONS
 from nexus.settings.collector import CollectorSection
 from nexus.settings.gateway import GatewaySection
@@ -60,6 +62,17 @@ def test_every_setting_of_the_gateway_is_on_its_page() -> None:
     text = section_of((DOCS / "api.md").read_text(), "`gateway`")
     keys = [option.key for option in options_of(GatewaySection).values()]
     assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_every_metric_of_the_live_stream_is_on_the_operations_page() -> None:
+    registry = Registry()
+    LiveMetrics(registry)
+    page = (DOCS / "operations.md").read_text()
+    names = re.findall(
+        r"^(nexus_gateway_live_\w+_total) ", registry.render().decode(), re.MULTILINE
+    )
+    assert len(names) > 9
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_every_topic_setting_is_on_the_operations_page() -> None:

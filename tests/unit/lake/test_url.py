@@ -62,6 +62,7 @@ def test_an_address_survives_being_written_down(text: str) -> None:
         ("delta://", "expected a path"),
         ("delta:///lake?x=1", "expected a path and nothing else"),
         ("postgresql://localhost/nexus", "postgresql is not built yet"),
+        ("etcd://localhost:2379", "this works on tables in files"),
         ("ftp://host/lake", "unknown kind ftp:"),
         ("s3:///prefix", "is not a bucket's name"),
         ("s3://B!/prefix", "is not a bucket's name"),

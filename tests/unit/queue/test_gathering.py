@@ -3,7 +3,8 @@
 import pytest
 from confluent_kafka import Producer
 
-from nexus.queue.kafka_publisher import PublisherOptions, _gathering
+from nexus.queue.kafka_publisher import _gathering
+from nexus.queue.publishing import PublisherOptions
 
 TOPIC_BYTES = 1_000_000
 LARGEST = TOPIC_BYTES - 200

@@ -108,6 +108,9 @@ def test_several_stores_may_be_given_in_each_way(tmp_path: Path) -> None:
     both = ("delta:///a", "s3://b/c")
     assert load(None, {"store": ["delta:///a", "s3://b/c"]}).collector.stores == both
     assert load(NEXUS_COLLECTOR_STORE="delta:///a, s3://b/c").collector.stores == both
+    members = "etcd://a:2379,b:2379,[::1]:2379/p"
+    found = load(NEXUS_COLLECTOR_STORE=f"delta:///a,{members}, s3://b/c").collector.stores
+    assert found == ("delta:///a", members, "s3://b/c")
     text = "collector:\n  store: [delta:///a, 's3://b/c']\n"
     assert load(text, None, tmp_path).collector.stores == both
 
@@ -184,3 +187,31 @@ def test_every_setting_can_be_shown() -> None:
     assert shown["collector.store"].value == "delta:./data/tables"
     assert shown["collector.retention_rollup_1h"].value == "730d"
     assert {name.partition(".")[0] for name in shown} == set(SECTIONS)
+
+
+def test_a_range_of_partitions_may_be_told_by_its_ends() -> None:
+    ends = {"COLLECTOR_RANGE_START": "4", "COLLECTOR_RANGE_END": "7"}
+    assert load(None, None, None, **ends).collector.partitions == "4-7"
+    assert load(None, {"partitions": "0-1"}, None, **ends).collector.partitions == "0-1"
+    one = {"COLLECTOR_RANGE_START": "3", "COLLECTOR_RANGE_END": "3"}
+    assert load(None, None, None, **one).collector.partitions == "3"
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"COLLECTOR_RANGE_START": "4"}, "needs the range's other end"),
+        ({"COLLECTOR_RANGE_START": "4", "COLLECTOR_RANGE_END": "3"}, "from 4 to 3 is empty"),
+        (
+            {
+                "COLLECTOR_RANGE_START": "0",
+                "COLLECTOR_RANGE_END": "3",
+                "NEXUS_COLLECTOR_PARTITIONS": "1",
+            },
+            "contradicts range_start",
+        ),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(None, None, None, **environ)

@@ -14,6 +14,7 @@ from nexus.telemetry.frame import (
     MAX_FRAME_BYTES,
     Frame,
     pack_frame,
+    pack_frames,
     read_frames,
     unpack_frame,
     unpack_frames,
@@ -40,6 +41,14 @@ def test_any_frames_survive(given_frames: list[Frame]) -> None:
     packed = b"".join(map(pack_frame, given_frames))
     assert unpack_frames(packed) == given_frames
     assert [frame for _, frame in read_frames(io.BytesIO(packed))] == given_frames
+
+
+@given(st.lists(frames, max_size=5))
+def test_many_frames_are_packed_as_each_of_them_is(given_frames: list[Frame]) -> None:
+    twice = [frame for frame in given_frames for _ in range(2)]
+    packed = pack_frames((f.value, f.key, f.headers, f.timestamp_ms) for f in twice)
+    plain = [Frame(f.value, f.key, f.headers, f.timestamp_ms) for f in twice]
+    assert packed == b"".join(map(pack_frame, plain))
 
 
 def test_a_frame_is_laid_out_as_documented() -> None:

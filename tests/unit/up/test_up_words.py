@@ -99,6 +99,13 @@ def test_a_collector_that_says_nothing_leaves_no_old_numbers() -> None:
     assert (sight.readings, sight.rate, sight.memory_peak_bytes) == (None, None, 7)
 
 
+def test_what_was_stored_is_added_up_over_restarts_of_the_collector() -> None:
+    sight = Sight()
+    for said in ({"readings": 5}, {"readings": 9}, {}, {"readings": 2}, {"readings": 4}, {}):
+        sight = seen(sight, said)
+    assert sight.stored == 13
+
+
 def test_the_summary_for_people_and_for_programs() -> None:
     house = house_of([Part("broker"), Part("collector")])
     house = house.changed("collector", restarts=2, ready_s=9.8765)

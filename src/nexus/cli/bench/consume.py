@@ -14,6 +14,7 @@ from nexus.cli.bench.options import (
     show,
     spinner,
 )
+from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
@@ -42,7 +43,7 @@ def consume(
       nexus bench consume --http http://127.0.0.1:9464
       nexus bench consume --messages 500000 --consumers 4
     """
-    given = load_producer_settings(config)
+    given = load_producer_settings(read_config(config))
     options = clients.gathering(given.linger_ms, given.batch_bytes)
     with bench_topic(bootstrap, partitions) as (servers, topic):
         with spinner(f"filling the topic with {messages:,} messages"):

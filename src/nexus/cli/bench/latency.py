@@ -19,6 +19,7 @@ from nexus.cli.bench.options import (
     show,
     spinner,
 )
+from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
@@ -57,7 +58,7 @@ def latency(
       nexus bench latency
       nexus bench latency --partitions 12 --producers 4 --data-dir ./data
     """
-    given = load_producer_settings(config)
+    given = load_producer_settings(read_config(config))
     if linger_ms is None:
         linger_ms = given.linger_ms or 0
     with bench_topic(bootstrap, partitions) as (servers, topic):

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,12 +20,12 @@ Consumers = Annotated[int, typer.Option(min=1, help="Consumer processes.")]
 Acks = Annotated[str, typer.Option(help="0, 1 or all.")]
 Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")]
 Config = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--config",
-        metavar="FILE",
-        help="The YAML file whose performance.batch_size and linger_time producers take"
-        " (or NEXUS_CONFIG names it).",
+        metavar="FILE|URL",
+        help="The YAML file, or etcd://host:port/key, whose performance.batch_size and linger_time"
+        " producers take (or NEXUS_CONFIG names it).",
     ),
 ]
 Http = Annotated[

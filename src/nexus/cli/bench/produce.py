@@ -20,6 +20,7 @@ from nexus.cli.bench.options import (
     show,
     spinner,
 )
+from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
 from nexus.cli.lazy import single_app
 from nexus.cli.output import JsonFlag
@@ -54,7 +55,7 @@ def produce(
       nexus bench produce --messages 500000 --size 4096 --producers 4 --compression lz4
       nexus bench produce --discard        (the ceiling of this client on this machine)
     """
-    given = load_producer_settings(config)
+    given = load_producer_settings(read_config(config))
     target = discard_server(partitions) if discard else bench_topic(bootstrap, partitions)
     with target as (servers, topic):
         load = clients.Load(

@@ -3,7 +3,7 @@
 Without a command it collects: `nexus collector --queue … --store …`.
 """
 
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +21,7 @@ from nexus.cli.collector.options import (
     Stores,
     Workers,
 )
+from nexus.cli.config_place import loaded
 from nexus.cli.lazy import lazy_app
 from nexus.cli.options import ConfigFile
 
@@ -35,6 +36,7 @@ over when the first ends. Ctrl-C or SIGTERM ends it after the running batch.
 Examples:
   nexus collector
   nexus collector --queue kafka://broker-1:9092/gpu-telemetry --store delta:///var/lib/nexus
+  nexus collector --queue etcd://127.0.0.1:2379 --store etcd://127.0.0.1:2379
   nexus collector --store s3://lake/nexus --from 2h --trigger 10s
   nexus collector --available-now --json
   nexus collector --master spark://head:7077 --workers 8 --conf spark.executor.memory=2g
@@ -125,15 +127,15 @@ def collector(
     if context.invoked_subcommand is not None:
         _refuse(context, [flag.flag for flag in flags.values()], config)
         return None
-    from nexus.settings.collector import load_collector_settings
+    from nexus.settings.collector import SECTIONS, load_collector_settings
 
-    settings = load_collector_settings(config, flags=flags)
+    settings, follow = loaded(config, partial(load_collector_settings, flags=flags), SECTIONS)
     from nexus.pipeline.collector.main import run
 
-    return run(settings, as_json=json)
+    return run(settings, as_json=json, follow=follow)
 
 
-def _refuse(context: typer.Context, flags: list[str], config: Path | None) -> None:
+def _refuse(context: typer.Context, flags: list[str], config: str | None) -> None:
     """A flag before a command would count for nothing: it belongs behind it."""
     early = [*flags, *(["--config"] if config is not None else [])]
     if early:

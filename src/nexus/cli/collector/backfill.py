@@ -21,6 +21,7 @@ from nexus.cli.collector.options import (
     Wait,
     Workers,
 )
+from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json
@@ -79,7 +80,7 @@ def backfill(
     flags = collector_flags(given)
     if cluster is not None:
         flags["cluster.cluster_id"] = FlagValue("--cluster", cluster)
-    settings = load_collector_settings(config, flags=flags)
+    settings = load_collector_settings(read_config(config), flags=flags)
     own = settings.collector
     from nexus.pipeline.backfill.archive import archive_files
     from nexus.pipeline.backfill.run import run_backfill

@@ -5,6 +5,7 @@ from typing import Any
 
 from nexus.cli.collector.flags import collector_flags
 from nexus.cli.collector.options import CollectorId, Store, Wait
+from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json, print_table
@@ -36,7 +37,7 @@ def maintain(
         "store": ("--store", store),
         "collector_id": ("--collector-id", collector_id),
     }
-    own = load_collector_settings(config, flags=collector_flags(given)).collector
+    own = load_collector_settings(read_config(config), flags=collector_flags(given)).collector
     from nexus.lake.maintenance import TableReport
     from nexus.pipeline.collector.tasks import held_store
 

@@ -9,8 +9,8 @@ Queue = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="kafka://host:port,host:port/topic (or MSG_QUEUE_URL)."
-        " (default kafka://127.0.0.1:9092/gpu-telemetry)",
+        help="kafka://host:port,host:port/topic or etcd://host:port,host:port/prefix"
+        " (or MSG_QUEUE_URL). (default kafka://127.0.0.1:9092/gpu-telemetry)",
     ),
 ]
 Stores = Annotated[
@@ -18,7 +18,8 @@ Stores = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="delta:///path or s3://bucket/prefix; again for more (default delta:./data/tables)",
+        help="delta:///path, s3://bucket/prefix or etcd://host:port/prefix?retention=1h; again for"
+        " more (default delta:./data/tables)",
     ),
 ]
 Store = Annotated[

@@ -22,6 +22,7 @@ from nexus.cli.collector.options import (
     Wait,
     Workers,
 )
+from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.moments import parse_moment
 from nexus.cli.options import ConfigFile
@@ -81,7 +82,7 @@ def rebuild(
     }
     from nexus.settings.collector import load_collector_settings
 
-    own = load_collector_settings(config, flags=collector_flags(given)).collector
+    own = load_collector_settings(read_config(config), flags=collector_flags(given)).collector
     low, high = _moment("--from", from_), _moment("--to", to)
     _check(table, low, high)
     from nexus.pipeline.collector.tasks import held_store, spark_for

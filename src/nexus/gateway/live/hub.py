@@ -16,14 +16,15 @@ from nexus.gateway.live.errors import HubStopped, TooManyClients
 from nexus.gateway.live.follower import Follower, Status
 from nexus.gateway.live.kitchen import Kitchen
 from nexus.gateway.live.metrics import LiveMetrics
+from nexus.gateway.live.no_replay import NoReplays
 from nexus.gateway.live.position import Position, decode_position
-from nexus.gateway.live.replay import Replays
+from nexus.gateway.live.replay import Replaying, Replays
 from nexus.gateway.live.ring import BYTES_MAX, Block, Gap, Ring
 from nexus.gateway.live.stage import Paces, Stage
 from nexus.gateway.live.subscription import Subscription
 from nexus.observe.metrics import Registry
 from nexus.queue.opening import open_reader, open_tail
-from nexus.queue.url import parse_queue_url
+from nexus.queue.url import EtcdUrl, parse_queue_url
 from nexus.store.port import Selection
 
 _READ_S: Final = 5.0
@@ -79,9 +80,14 @@ class LiveHub:
     async def start(self) -> None:
         """In the event loop that will serve the clients; returns at once, queue or no queue."""
         if self._stage is None:
-            reader = open_reader(self._queue_url, timeout_s=_READ_S)
-            replays = Replays(reader, self._metrics)
-            self._stage = Stage(self._url.topic, Kitchen(), replays, self._metrics, self._paces)
+            self._stage = Stage(
+                self._url.topic, Kitchen(), self._replays(), self._metrics, self._paces
+            )
+
+    def _replays(self) -> Replaying:
+        if isinstance(self._url, EtcdUrl):
+            return NoReplays()
+        return Replays(open_reader(self._queue_url, timeout_s=_READ_S), self._metrics)
 
     async def stop(self) -> None:
         """End every client's stream and the following of the queue."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mappi
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,15 @@ class Replayed:
 
 
 Items = Generator[Replayed | Gap, None, None]
+
+
+class Replaying(Protocol):
+    """Where clients get what they missed."""
+
+    def between(
+        self, wanted: Position, until: Position
+    ) -> AsyncGenerator[Replayed | Gap, None]: ...
+    async def close(self) -> None: ...
 
 
 class Replays:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nexus.gateway.live.follower import Status
 from nexus.gateway.live.kitchen import Kitchen
 from nexus.gateway.live.metrics import LiveMetrics
-from nexus.gateway.live.replay import Replays
+from nexus.gateway.live.replay import Replaying
 from nexus.gateway.live.ring import Ring
 
 
@@ -26,7 +26,7 @@ class Stage:
 
     topic: str
     kitchen: Kitchen
-    replays: Replays
+    replays: Replaying
     metrics: LiveMetrics
     paces: Paces
     ring: Ring | None = None

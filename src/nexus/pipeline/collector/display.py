@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from nexus.observe.logs import get_logger
-from nexus.pipeline.collector.progress import Phase, View
+from nexus.pipeline.collector.progress import Held, Phase, View
 from nexus.pipeline.collector.report import status_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _DRAW_S: Final = 0.25
 _LINE_S: Final = 10.0
 _JSON_S: Final = 5.0
 _LAG_MUCH_S: Final = 10.0
+_FULL: Final = 0.7  # of etcd's quota: publishers are stopped at 0.85
 
 Look = Callable[[], View]
 
@@ -151,9 +152,23 @@ def _numbers(view: View) -> RenderableType:
         "last commit": _commit(view),
         "state": _state(view),
     }
+    if view.held is not None:
+        cells = _with_queue(cells, view.held)
     table.add_row(*(Text(name, style="dim") for name in cells))
     table.add_row(*cells.values())
     return table
+
+
+def _with_queue(cells: Mapping[str, Text], held: Held) -> dict[str, Text]:
+    """What an operator of etcd wants to know beside the rest, before the state."""
+    from rich.text import Text  # noqa: PLC0415
+
+    used = held.in_use_bytes / held.quota_bytes if held.quota_bytes else 0.0
+    full = Text(f"{used:.0%} full", style="yellow" if used >= _FULL else "")
+    more = {"etcd": full} | ({"expired": _count(held.expired, "red")} if held.expired else {})
+    rest = dict(cells)
+    state = rest.pop("state")
+    return {**rest, **more, "state": state}
 
 
 def _lag(view: View) -> Text:

@@ -13,17 +13,23 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from nexus.lake.errors import BatchesLost, Fenced
+from nexus.lake.errors import BatchesLost, Fenced, StoreOut
 from nexus.pipeline.errors import PipelineError
 from nexus.queue.errors import QueueAway
 
 _OURS: Final = re.compile(r"^(?:\w+Error: )?(nexus\.[\w.]+): (.+)$", re.MULTILINE)
 _PYTHON: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
-_AWAY: Final = ("nexus.queue.errors.QueueAway", "nexus.queue.errors.TopicMissing")
+_AWAY: Final = (
+    "nexus.queue.errors.QueueAway",
+    "nexus.queue.errors.TopicMissing",
+    "nexus.lake.errors.StoreOut",
+)
 _FINAL: Final = (
     "nexus.queue.errors.OffsetsGone",
     "nexus.queue.errors.OffsetsMissing",
     "nexus.queue.errors.QueueError",
+    "nexus.queue.etcd.identity.QueueAnew",
+    "nexus.queue.etcd.positions.Backwards",
     "nexus.pipeline.source.backlog.MessagesGone",
     "nexus.pipeline.source.backlog.StartMoved",
     "nexus.pipeline.source.options.BadOption",
@@ -45,14 +51,14 @@ class Failure:
 
     message: str
     is_final: bool = False  # trying again would not help
-    is_away: bool = False  # the queue does not answer; it may later, however long that takes
+    is_away: bool = False  # queue or store does not answer; it may later, however long that takes
 
 
 def failure_of(error: BaseException) -> Failure:
     """What an exception from a stream or from its sink means."""
     if isinstance(error, Fenced | BatchesLost):
         return Failure(str(error), is_final=True)
-    if isinstance(error, QueueAway):
+    if isinstance(error, QueueAway | StoreOut):
         return Failure(str(error), is_away=True)
     if isinstance(error, PySparkException | Py4JError):
         return failure_in(str(error))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -32,27 +32,35 @@ class Report:
     ends: Mapping[int, int]
     seconds: float
     phases_s: Mapping[str, float]
+    place: Mapping[str, Any] = field(default_factory=dict, compare=False)  # as the source said it
 
 
 def report_of(said: Mapping[str, Any]) -> Report:
     """Of a progress report in Spark's JSON form."""
     durations = {name: ms / 1000 for name, ms in (said.get("durationMs") or {}).items()}
     source = (said.get("sources") or [{}])[0]
+    place = _place(source.get("endOffset"))
     return Report(
         name=said.get("name") or "",
         number=int(said["batchId"]),
-        ends=_offsets(source.get("endOffset")),
+        ends=_offsets(place),
         seconds=durations.pop("triggerExecution", 0.0),
         phases_s=durations,
+        place=place,
     )
 
 
-def _offsets(said: object) -> dict[int, int]:
+def _place(said: object) -> dict[str, Any]:
     """Spark gives offsets as JSON, or as JSON in a text."""
     found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
-    if not isinstance(found, dict):
+    return found if isinstance(found, dict) else {}
+
+
+def _offsets(place: Mapping[str, Any]) -> dict[int, int]:
+    """The offsets by partition; none where a source has its own way to say where it is."""
+    if not all(isinstance(offset, int) and name.isdecimal() for name, offset in place.items()):
         return {}
-    return {int(partition): int(offset) for partition, offset in found.items()}
+    return {int(partition): offset for partition, offset in place.items()}
 
 
 class Reports(StreamingQueryListener):

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from nexus.observe.http import SidePort
@@ -19,22 +19,41 @@ from nexus.pipeline.collector.report import summary_of
 from nexus.pipeline.collector.run import Collector
 from nexus.pipeline.collector.side_port import side_port
 from nexus.pipeline.errors import PipelineError
-from nexus.settings.collector import CollectorSettings
+from nexus.settings.changes import Follow
+from nexus.settings.collector import CollectorSection, CollectorSettings
 
 log = get_logger(__name__)
 
 
-def run(settings: CollectorSettings, *, as_json: bool = False) -> int:
-    """Collect until SIGTERM or SIGINT, or the end with `available_now`; 0 if nothing failed."""
-    own = settings.collector
-    configure(own.log_level, form=own.log_format)
-    if own.log_level != "debug":  # a queue that is away is told once, not by every attempt
-        logging.getLogger("nexus.queue.client").setLevel(logging.CRITICAL)
-    collector = Collector(own)
-    facts = asyncio.run(_collect(collector, settings, as_json))
+def run(
+    settings: CollectorSettings,
+    *,
+    as_json: bool = False,
+    follow: Follow[CollectorSettings] | None = None,
+) -> int:
+    """Collect until SIGTERM or SIGINT, or the end with `available_now`; 0 if nothing failed.
+
+    With `follow`, log level and retention change while it runs.
+    """
+    _set_logs(settings.collector)
+    collector = Collector(settings.collector)
+
+    def take_up(changed: CollectorSettings) -> None:
+        _set_logs(changed.collector)
+        collector.take_up(changed.collector)
+
+    with nullcontext() if follow is None else follow(settings, take_up):
+        facts = asyncio.run(_collect(collector, settings, as_json))
     view = collector.progress.view()
     print(json_line(view, facts) if as_json else summary_of(view), flush=True)
     return 0
+
+
+def _set_logs(own: CollectorSection) -> None:
+    configure(own.log_level, form=own.log_format)
+    # A queue that is away is told once, not by every attempt.
+    quiet = logging.NOTSET if own.log_level == "debug" else logging.CRITICAL
+    logging.getLogger("nexus.queue.client").setLevel(quiet)
 
 
 async def _collect(

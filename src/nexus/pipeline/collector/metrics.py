@@ -59,6 +59,11 @@ def _versions(view: View) -> Rows:
     return [((s.url,), float(s.version)) for s in view.stores if s.version is not None]
 
 
+def _held(name: str) -> Read:
+    """Of a queue that this collector takes messages out of; nothing of another."""
+    return _one(lambda view: None if view.held is None else getattr(view.held, name))
+
+
 def _chores(name: str) -> Read:
     return lambda view: [((n,), float(getattr(c, name))) for n, c in view.chores.items()]
 
@@ -147,8 +152,46 @@ METRICS: Sequence[tuple[Kind, str, str, Sequence[str], Read]] = [
     ),
     (
         "gauge",
+        "queue_depth_messages",
+        "Messages that wait in a queue in etcd.",
+        (),
+        _one(lambda v: None if v.held is None else v.lag),
+    ),
+    ("gauge", "queue_oldest_seconds", "How long the oldest waits there.", (), _held("oldest_s")),
+    (
+        "counter",
+        "queue_expired_messages",
+        "Messages whose time was up before they were collected: they are lost.",
+        (),
+        _held("expired"),
+    ),
+    (
+        "counter",
+        "queue_taken_messages",
+        "Messages that were deleted there when every store had them.",
+        (),
+        _held("taken"),
+    ),
+    (
+        "counter",
+        "queue_conflicts",
+        "Deletes that a late message was in the way of.",
+        (),
+        _held("conflicts"),
+    ),
+    ("gauge", "queue_database_bytes", "The size of etcd's database.", (), _held("db_bytes")),
+    (
+        "gauge",
+        "queue_database_used_bytes",
+        "What of it is in use.",
+        (),
+        _held("in_use_bytes"),
+    ),
+    ("gauge", "queue_quota_bytes", "Its quota; 0 is none.", (), _held("quota_bytes")),
+    (
+        "gauge",
         "standing_by",
-        "1 while another collector writes to the store.",
+        "1 while another collector has the queue or the store.",
         (),
         _one(lambda v: v.phase is Phase.STANDBY),
     ),

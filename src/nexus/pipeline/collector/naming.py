@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from nexus.pipeline.collector.stream import StreamPlan
-from nexus.queue.url import KafkaUrl
+from nexus.queue.url import EtcdUrl, QueueUrl
 from nexus.settings.collector import CollectorSection
 from nexus.settings.units import parse_duration_ms
 
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX: Final = 40
+_WAIT_MAX_MS: Final = 1_000  # a stream that is to stop waits no longer
 
 
 def folder_of(queue: str, store: str, partitions: str) -> str:
@@ -24,12 +26,29 @@ def folder_of(queue: str, store: str, partitions: str) -> str:
     return f"{topic}-to-{target or 'store'}-{told}"
 
 
-def stream_plan(own: CollectorSection, queue: KafkaUrl, store: str, now_s: float) -> StreamPlan:
-    """What the stream of one store reads, where it keeps its place, and when it looks for more."""
-    folder = own.data_dir / folder_of(str(queue), store, own.partitions)
+def queue_name(queue: QueueUrl) -> str:
+    """What makes a queue this one: not how messages are put there, nor as whom we read them."""
+    if isinstance(queue, EtcdUrl):
+        return f"etcd://{','.join(sorted(queue.address.endpoints))}{queue.prefix}"
+    return str(queue)
+
+
+def stream_plan(
+    own: CollectorSection,
+    queue: QueueUrl,
+    store: str,
+    now_s: float,
+    more: Mapping[str, str] | None = None,
+) -> StreamPlan:
+    """What the stream of one store reads, where it keeps its place, and when it looks for more.
+
+    `more` is what a store wants of the source.
+    """
+    folder = own.data_dir / folder_of(queue_name(queue), store, own.partitions)
+    waits = {"wait": f"{wait_ms(own)}ms"} if isinstance(queue, EtcdUrl) else {}
     return StreamPlan(
         url=store,
-        source=source_options(own, folder, now_s),
+        source={**source_options(own, folder, now_s), **waits, **(more or {})},
         origin=queue.topic,
         checkpoint=folder / "checkpoint",
         trigger_ms=own.trigger_ms,
@@ -52,6 +71,11 @@ def source_options(own: CollectorSection, folder: Path, now_s: float) -> dict[st
         "on_gone": own.on_gone,
         "poll_timeout": f"{own.poll_timeout_ms}ms",
     }
+
+
+def wait_ms(own: CollectorSection) -> int:
+    """How long a batch that would be empty waits for the queue's doorbell."""
+    return 0 if own.available_now else min(own.trigger_ms, _WAIT_MAX_MS)
 
 
 def start_of(text: str, now_s: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from nexus.observe.metrics import Histogram, HistogramState
 from nexus.pipeline.sink.port import Stored
@@ -53,6 +53,7 @@ class StoreView:
     version: int | None = None  # of the table of readings
     ends: Offsets = field(default_factory=dict)  # what is stored, by partition
     readings_last: int = 0
+    place: Mapping[str, Any] = field(default_factory=dict)  # the same in the source's own words
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,20 @@ class ChoreView:
     ended_at: float | None = None
     problem: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A queue that we take messages out of ourselves: what waits there, and how full it is."""
+
+    waiting: Mapping[int, int]  # messages by partition
+    oldest_s: float | None = None  # how long the oldest waits
+    expired: int = 0  # messages whose time was up before anybody took them
+    taken: int = 0  # messages that were taken out by this process
+    conflicts: int = 0  # how often a late message was in the way
+    db_bytes: int = 0
+    in_use_bytes: int = 0
+    quota_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,7 @@ class View:
     chores: Mapping[str, ChoreView]
     phases_s: Mapping[str, float]
     batch_seconds: HistogramState
+    held: Held | None = None
 
     def total(self, name: str) -> int:
         return sum(int(getattr(store, name)) for store in self.stores)
@@ -105,12 +121,16 @@ class View:
 
     def lags(self) -> dict[int, int]:
         """Messages by partition that some store does not have yet; unknown partitions from 0."""
+        if self.held is not None:
+            return dict(self.held.waiting)
         stored = self.stored()
         return {p: max(0, b.end - stored.get(p, b.start)) for p, b in self.bounds.items()}
 
     @property
     def lag(self) -> int | None:
         """Messages that wait; None while nobody can tell."""
+        if self.held is not None:
+            return sum(self.held.waiting.values())
         if not self.bounds or not all(store.ends for store in self.stores):
             return None
         return sum(self.lags().values())
@@ -142,6 +162,7 @@ class Progress:
         self._chores: dict[str, ChoreView] = {}
         self._phases: Counts[str] = Counts()
         self._batch_seconds = Histogram(BATCH_BOUNDS_S)
+        self._held: Held | None = None
 
     def enter(self, phase: Phase, note: str = "") -> bool:
         """What the collector is at now; whether that is news."""
@@ -177,11 +198,23 @@ class Progress:
                 self._recent.append((now, seconds, stored.readings))
                 self._forget(now)
 
-    def reached(self, url: str, number: int, ends: Offsets, phases_s: Mapping[str, float]) -> None:
+    def reached(
+        self,
+        url: str,
+        number: int,
+        ends: Offsets,
+        phases_s: Mapping[str, float],
+        place: Mapping[str, Any] | None = None,
+    ) -> None:
         """Spark has committed a batch, or found that there is none to make."""
         with self._lock:
             store = self._stores[url]
-            self._stores[url] = replace(store, ends=dict(ends), number=max(store.number, number))
+            self._stores[url] = replace(
+                store,
+                ends=dict(ends),
+                number=max(store.number, number),
+                place=dict(place or {}),
+            )
             self._phases.update(phases_s)
 
     def failing(self, url: str, problem: str) -> None:
@@ -195,6 +228,12 @@ class Progress:
             self._queue_problem = problem
             if bounds is not None:
                 self._bounds = MappingProxyType(dict(bounds))
+
+    def holds(self, held: Held) -> None:
+        """What a queue of our own says; it answers."""
+        with self._lock:
+            self._queue_problem = ""
+            self._held = held
 
     def chore(self, name: str, seconds: float, problem: str, facts: Mapping[str, object]) -> None:
         """One run of work beside the streams."""
@@ -227,6 +266,7 @@ class Progress:
                 dict(self._chores),
                 dict(self._phases),
                 self._batch_seconds.state(),
+                self._held,
             )
 
     def _rate(self, now: float) -> float:

@@ -38,6 +38,24 @@ class QueueSide:
         self._warned = ""
         self._thread = threading.Thread(target=self._run, name="queue-side", daemon=True)
 
+    def hold(
+        self,
+        stopped: Callable[[], bool],
+        standing: Callable[[str], None],
+        waiting: Callable[[str], None],
+    ) -> bool:
+        """At once: who reads offsets takes nothing from others."""
+        return not stopped()
+
+    def check(self) -> None:
+        """Nothing that the queue says ends a collector."""
+
+    def token(self) -> None:
+        """Nobody leads: offsets are read, not taken."""
+
+    def guard(self) -> None:
+        """A batch may always be stored: the store knows whose it is."""
+
     def wait(self, stopped: Callable[[], bool], waiting: Callable[[str], None]) -> bool:
         """Until the queue answers; False when told to stop before it does."""
         while not stopped():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus.pipeline.collector.progress import Phase, StoreView, View
+from nexus.pipeline.collector.progress import Held, Phase, StoreView, View
 
 
 def is_stale(view: View, stale_after_s: float) -> bool:
@@ -51,6 +51,7 @@ def status_of(view: View) -> dict[str, Any]:
         "late": view.total("late"),
         "seconds_since_commit": _since(view),
         "stores": [_store(store) for store in view.stores],
+        **({} if view.held is None else {"queue": _queue(view.held)}),
         "jobs": {
             name: {"runs": c.runs, "seconds": round(c.seconds, 3), "problem": c.problem, **c.facts}
             for name, c in view.chores.items()
@@ -65,9 +66,24 @@ def summary_of(view: View) -> str:
     parts = [f"{view.total('readings'):,} readings stored in {seconds:.1f} s, {batches:,} batches"]
     others = [(name, view.total(name)) for name in ("duplicates", "quarantined")]
     parts += [f"{count:,} {name}" for name, count in others if count]
+    if view.held is not None and view.held.expired:
+        parts.append(f"{view.held.expired:,} messages expired in the queue")
     if view.lag:
         parts.append(f"{view.lag:,} messages wait for the next start")
     return ", ".join(parts)
+
+
+def _queue(held: Held) -> dict[str, Any]:
+    return {
+        "waiting_messages": sum(held.waiting.values()),
+        "oldest_seconds": None if held.oldest_s is None else round(held.oldest_s, 3),
+        "taken_messages": held.taken,
+        "expired_messages": held.expired,
+        "conflicts": held.conflicts,
+        "database_bytes": held.db_bytes,
+        "database_used_bytes": held.in_use_bytes,
+        "quota_bytes": held.quota_bytes,
+    }
 
 
 def _store(store: StoreView) -> dict[str, Any]:

@@ -25,24 +25,23 @@ from nexus.pipeline.collector.claims import Claim, Claims
 from nexus.pipeline.collector.conf import Places
 from nexus.pipeline.collector.kept import Kept
 from nexus.pipeline.collector.listener import Report, Reports
-from nexus.pipeline.collector.naming import folder_of, stream_plan
+from nexus.pipeline.collector.naming import folder_of, queue_name, stream_plan
 from nexus.pipeline.collector.progress import Phase, Progress
-from nexus.pipeline.collector.queue_side import QueueSide, missing
+from nexus.pipeline.collector.queue_side import missing
 from nexus.pipeline.collector.session import SparkRun
+from nexus.pipeline.collector.sides import open_side
 from nexus.pipeline.collector.stores import Store, open_store
-from nexus.pipeline.collector.stream import StoreStream
+from nexus.pipeline.collector.stream import StoreStream, StreamPlan, last_committed
 from nexus.pipeline.collector.warm_up import start_warm_up
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.source import register
-from nexus.queue.opening import open_reader
-from nexus.queue.url import parse_queue_url
+from nexus.queue.url import EtcdUrl, parse_queue_url
 from nexus.settings.collector import CollectorSection
 
 log = get_logger(__name__)
 
 _TICK_S: Final = 0.1
 _STANDBY_S: Final = 0.5
-_QUEUE_TIMEOUT_S: Final = 5.0
 _CHORE_END_S: Final = 5.0
 _SETTLED_S: Final = 45.0
 
@@ -59,22 +58,21 @@ class Collector:
         self.queue = parse_queue_url(own.queue)
         self.stores: list[Store] = [open_store(url, own) for url in own.stores]
         self.progress = Progress(tuple(store.url for store in self.stores), clock)
-        self.folder = own.data_dir / folder_of(str(self.queue), self.stores[0].url, own.partitions)
+        name = queue_name(self.queue)
+        self.folder = own.data_dir / folder_of(name, self.stores[0].url, own.partitions)
         self.spark_run = SparkRun(own, Places(self.folder))
         self.ready = threading.Event()
         self._stop = threading.Event()
         self._cut = threading.Event()
         self._claims = Claims(own.data_dir, str(self.queue), own.group)
-        self._reader = open_reader(
-            own.queue, timeout_s=min(own.poll_timeout_ms / 1000, _QUEUE_TIMEOUT_S)
-        )
-        self._queue_side = QueueSide(self._reader, own.group, own.partitions, self.progress)
+        self._queue_side = open_side(own, self.queue, self.progress)
         self._streams: list[Kept] = []
         self._chores: list[ChoreThread] = []
 
     def run(self) -> None:
         """Until told to stop, or with `available_now` until everything is stored."""
         try:
+            self._hold_queue()
             self._hold_stores()
             self._start()
             self._carry()
@@ -98,6 +96,11 @@ class Collector:
         if self.progress.enter(Phase.STOPPING, self._batch_note()) and not self._streams:
             self.spark_run.kill()  # nothing was begun that would have to be finished
 
+    def take_up(self, changed: CollectorSection) -> None:
+        """Settings that changed while it runs: how long tables are kept."""
+        for store in self.stores:
+            store.take_up(changed)
+
     @property
     def is_stopping(self) -> bool:
         return self._stop.is_set()
@@ -105,10 +108,24 @@ class Collector:
     def _batch_note(self) -> str:
         return "after the running batch" if self.ready.is_set() else ""
 
+    def _hold_queue(self) -> None:
+        """Before the stores, so that none is held by one that may not collect."""
+
+        def standing(why: str) -> None:
+            self._enter(Phase.STANDBY, why)
+
+        def waiting(why: str) -> None:
+            self._enter(Phase.WAITING, why)
+
+        if not self._queue_side.hold(self._stop.is_set, standing, waiting):
+            raise _Told
+
     def _hold_stores(self) -> None:
         for store in self.stores:
             store.acquire(lambda who, store=store: self._stand_by(store, who))  # type: ignore[misc]
         self._enter(Phase.STARTING)
+        if isinstance(self.queue, EtcdUrl):
+            return  # there the partitions are held in etcd, for every machine
         claim = Claim(
             self.own.name,
             os.getpid(),
@@ -120,6 +137,7 @@ class Collector:
         self._claims.take(claim)
 
     def _stand_by(self, store: Store, who: str) -> None:
+        self._queue_side.check()
         self._enter(Phase.STANDBY, f"{who} writes to {store.url}")
         self._wait(_STANDBY_S)
 
@@ -137,8 +155,11 @@ class Collector:
         register(spark)
         spark.streams.addListener(Reports(self._reported))
         for store in self.stores:
-            plan = stream_plan(self.own, self.queue, store.url, time.time())
-            stream = StoreStream(spark, plan, store.sink(spark), self.progress)
+            more = store.wants(self.queue, alone=len(self.stores) == 1)
+            plan = stream_plan(self.own, self.queue, store.url, time.time(), more)
+            self._remember(plan)
+            sink = store.sink(spark, self._queue_side.token)
+            stream = StoreStream(spark, plan, sink, self.progress, self._queue_side.guard)
             self._streams.append(Kept(stream, self.progress))
         for kept in self._streams:
             kept.start()
@@ -147,14 +168,22 @@ class Collector:
         self._enter(Phase.RUNNING)
         self.ready.set()
 
+    def _remember(self, plan: StreamPlan) -> None:
+        """What was committed before this start: a queue that is taken out of may still have it."""
+        last = last_committed(plan.checkpoint) if isinstance(self.queue, EtcdUrl) else None
+        if last is not None:
+            self.progress.reached(plan.url, last[0], {}, {}, last[1])
+
     def _wait_for_queue(self) -> None:
         def waiting(why: str) -> None:
             self._enter(Phase.WAITING, why)
 
         if not self._queue_side.wait(self._stop.is_set, waiting):
             raise _Told
+        # In etcd a partition comes to be with its first message.
+        is_etcd = isinstance(self.queue, EtcdUrl)
         absent = missing(self.progress.view().bounds, self.own.partitions)
-        if absent:
+        if absent and not is_etcd:
             raise PipelineError(
                 f"{self.queue} has no partition {absent[0]}; see `nexus topics describe"
                 f" {self.queue.topic}`, or choose other --partitions"
@@ -208,6 +237,7 @@ class Collector:
     def _check(self) -> None:
         """Raise what no stream could survive."""
         self.spark_run.check()
+        self._queue_side.check()
         for store in self.stores:
             if store.lost():
                 raise Fenced(f"store {store.url}: another collector has taken over")

@@ -6,8 +6,8 @@ A kind of store is one class here; the collector itself does not ask which kind 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -21,10 +21,16 @@ from nexus.pipeline.derive.progress import Progress
 from nexus.pipeline.sink.delta_sink import DeltaSink
 from nexus.pipeline.sink.port import Sink
 from nexus.pipeline.table_source import register
-from nexus.settings.collector import CollectorSection
+from nexus.queue.url import QueueUrl
+from nexus.settings.collector import RETAINED, CollectorSection
 from nexus.settings.units import UNLIMITED
 
+if TYPE_CHECKING:
+    from nexus.etcd import Fence
+
+Token = Callable[[], "Fence | None"]
 _FIRST_UPKEEP_S: Final = 120.0
+_RETENTION: Final = tuple(f"retention_{name}_ms" for name in RETAINED)
 
 
 class Work(Protocol):
@@ -58,7 +64,15 @@ class Store(Protocol):
     def lost(self) -> bool:
         """Whether another has taken over."""
 
-    def sink(self, spark: SparkSession) -> Sink: ...
+    def take_up(self, changed: CollectorSection) -> None:
+        """Settings that changed while a collector runs; from any thread."""
+
+    def wants(self, queue: QueueUrl, *, alone: bool) -> Mapping[str, str]:
+        """What the source is to be told; `alone` says that there is no other store."""
+
+    def sink(self, spark: SparkSession, token: Token | None = None) -> Sink:
+        """`token` gives that of who leads the queue's collectors, where somebody does."""
+
     def chores(self, spark: SparkSession) -> Sequence[Chore]: ...
 
     def release(self) -> None:
@@ -67,6 +81,11 @@ class Store(Protocol):
 
 def open_store(url: str, own: CollectorSection) -> Store:
     """The store of an address; StoreError says what would be right."""
+    if url.strip().startswith("etcd:"):
+        from nexus.pipeline.collector.etcd_store import EtcdStore  # noqa: PLC0415 - gRPC is dear
+        from nexus.store.etcd.url import parse_etcd_store_url  # noqa: PLC0415
+
+        return EtcdStore(parse_etcd_store_url(url), own)
     return DeltaStore(parse_store_url(url), own)
 
 
@@ -91,10 +110,16 @@ class DeltaStore:
     def lost(self) -> bool:
         return self.lock.lost()
 
+    def take_up(self, changed: CollectorSection) -> None:
+        self.own = replace(self.own, **{name: getattr(changed, name) for name in _RETENTION})
+
     def release(self) -> None:
         self.lock.release()
 
-    def sink(self, spark: SparkSession) -> Sink:
+    def wants(self, queue: QueueUrl, *, alone: bool) -> Mapping[str, str]:
+        return {}
+
+    def sink(self, spark: SparkSession, token: Token | None = None) -> Sink:
         register(spark)
         return DeltaSink(spark, self.place, self.lock.fence)
 

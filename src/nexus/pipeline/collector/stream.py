@@ -58,9 +58,16 @@ class StoreStream:
     """The query of one store; a new `start` goes on where the last one came to."""
 
     def __init__(
-        self, spark: SparkSession, plan: StreamPlan, sink: Sink, progress: Progress
+        self,
+        spark: SparkSession,
+        plan: StreamPlan,
+        sink: Sink,
+        progress: Progress,
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
+        """`guard` raises when a batch must not be stored: asked before, and before the commit."""
         self.plan = plan
+        self._guard = guard
         self._spark = spark
         self._sink = sink
         self._progress = progress
@@ -122,8 +129,10 @@ class StoreStream:
             self.reported(report_of(said))
 
     def reported(self, report: Report) -> None:
-        if report.ends:
-            self._progress.reached(self.plan.url, report.number, report.ends, report.phases_s)
+        if report.place or report.ends:
+            self._progress.reached(
+                self.plan.url, report.number, report.ends, report.phases_s, report.place
+            )
 
     def _wait_committed(self, query: StreamingQuery, cut: Callable[[], bool]) -> None:
         """Spark notes the end of a batch just after it is stored."""
@@ -144,7 +153,8 @@ class StoreStream:
                 self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", STREAM_POOL)
                 app = self._app.result(_COMMIT_S)
                 keep_plan(self.plan.checkpoint, number)
-                stored = self._sink.store(Batch(rows, app, number, self.plan.origin))
+                self._guard()
+                stored = self._sink.store(Batch(rows, app, number, self.plan.origin, self._guard))
             except BaseException as error:
                 self._error = error
                 raise
@@ -166,6 +176,19 @@ def keep_plan(checkpoint: Path, number: int) -> None:
         sync(path)
     for folder in (offsets, checkpoint, checkpoint.parent):
         sync(folder)
+
+
+def last_committed(checkpoint: Path) -> tuple[int, Mapping[str, Any]] | None:
+    """The last batch that Spark noted the end of, and its end in the source's words."""
+    numbers = [int(path.name) for path in checkpoint.glob("commits/*") if path.name.isdecimal()]
+    if not numbers:
+        return None
+    try:
+        lines = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()
+        place: Mapping[str, Any] = json.loads(lines[2])
+    except (OSError, ValueError, IndexError):
+        return None
+    return max(numbers), place
 
 
 def _facts(query: StreamingQuery) -> Mapping[str, Any] | None:

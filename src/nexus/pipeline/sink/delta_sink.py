@@ -73,6 +73,7 @@ class DeltaSink:
         found = self._not_stored(late, batch.origin) if late else []
         refused = _files(written, QUARANTINE)
         new = _files(written, READINGS) + _files(found, READINGS)
+        batch.check()
         if refused and not _has(self._quarantine, batch):
             self._quarantine.append(refused, batch.app, batch.number, self._fence)
         version = self._readings.append(new, batch.app, batch.number, self._fence)

@@ -1,5 +1,6 @@
 """The sink port: what the pipeline asks of any store."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ class Batch:
     app: str  # whose batches are numbered
     number: int
     origin: str  # the topic or the archive that it was read from
+    check: Callable[[], None] = lambda: None  # raises if it must not be committed any more
 
 
 @dataclass(frozen=True, slots=True)

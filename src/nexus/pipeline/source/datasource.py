@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -27,20 +28,22 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from nexus.pipeline.source.backlog import from_json, to_json
 from nexus.pipeline.source.fetching import fetch
 from nexus.pipeline.source.forms import SCHEMAS
+from nexus.pipeline.source.kinds import Plan, Said, SourceTask, open_plan
 from nexus.pipeline.source.options import BadOption, Form, SourceOptions, parse_options
-from nexus.pipeline.source.planner import Planner
 from nexus.pipeline.source.planning import Range
 
 
 @dataclass(frozen=True)
-class Task(InputPartition):
-    """What one task reads, and what it says is gone."""
+class Task(SourceTask):
+    """What one task reads of a topic, and what it says is gone."""
 
     ranges: tuple[Range, ...]
     gone: tuple[Range, ...] = ()
+
+    def read(self, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+        return fetch(self.ranges, self.gone, options)
 
 
 class NexusSource(DataSource):
@@ -82,38 +85,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
 
     @cached_property
-    def _planner(self) -> Planner:
-        return Planner(self.options)
+    def _plan(self) -> Plan:
+        return open_plan(self.options)
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
-        return to_json(self._planner.start())
+    def initialOffset(self) -> Said:  # noqa: N802 - Spark's
+        return self._plan.start()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         return ReadMaxRows(self.options.limits.readings)
 
-    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Said:  # noqa: N802 - Spark's
         readings = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_all = isinstance(limit, ReadAllAvailable)
-        return to_json(self._planner.next_end(from_json(start), readings, unlimited=is_all))
+        return self._plan.next_end(start, readings, unlimited=is_all)
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
-        return to_json(self._planner.newest())
+    def reportLatestOffset(self) -> Said:  # noqa: N802 - Spark's
+        return self._plan.newest()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        self._planner.stop_at_newest()
+        self._plan.stop_at_newest()
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[Task]:
-        return _tasks(*self._planner.tasks(from_json(start), from_json(end)))
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[SourceTask]:
+        return self._plan.tasks(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self.options)
 
-    def commit(self, end: Mapping[str, int]) -> None:
+    def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing: how far a batch has come is known where it is stored."""
 
     def stop(self) -> None:
-        if "_planner" in self.__dict__:
-            self._planner.close()
+        if "_plan" in self.__dict__:
+            self._plan.close()
 
 
 class BatchReader(DataSourceReader):
@@ -122,26 +125,19 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
 
-    def partitions(self) -> Sequence[Task]:
-        planner = Planner(self.options)
+    def partitions(self) -> Sequence[SourceTask]:
+        plan = open_plan(self.options)
         try:
-            start = planner.start()
-            return _tasks(*planner.tasks(start, planner.end(start)))
+            start = plan.start()
+            return plan.tasks(start, plan.end(start))
         finally:
-            planner.close()
+            plan.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self.options)
 
 
-def _tasks(parts: Sequence[tuple[Range, ...]], gone: tuple[Range, ...]) -> list[Task]:
-    """A task for each part; the first also says what is gone."""
-    if not parts:
-        return [Task((), gone)] if gone else []
-    return [Task(part, () if number else gone) for number, part in enumerate(parts)]
-
-
 def _read(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, Task):  # of nothing to read, Spark makes a part of its own
+    if not isinstance(partition, SourceTask):  # of nothing to read, Spark makes a part of its own
         return iter(())
-    return fetch(partition.ranges, partition.gone, options)
+    return partition.read(options)

@@ -2,7 +2,7 @@
 
 | option | default | meaning |
 |---|---|---|
-| queue | (must be given) | `kafka://host:port,host:port/topic` |
+| queue | (must be given) | `kafka://host:port,host:port/topic` or `etcd://host:port/prefix` |
 | start | earliest | earliest, latest, a time (RFC 3339 or epoch ms), or offsets `{"0": 12}` |
 | start_file | none | where the resolved start is kept: written once, read ever after |
 | end | latest | of a batch read, in the forms of `start` |
@@ -12,7 +12,9 @@
 | on_gone | fail | when messages were removed before they were read: fail, or skip them |
 | form | readings | readings (canonical, in columns), or narrow (the collector's own) |
 | poll_timeout | 30s | how long the queue may be silent |
-| client.* | none | more settings of librdkafka |
+| wait | 0s | etcd: how long a batch that would be empty waits for the doorbell |
+| acks | false | etcd, narrow: a row after those of each chunk of messages that names their keys |
+| client.* | none | kafka: more settings of librdkafka |
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any, Final, Literal, cast
 
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.source.planning import Limits
-from nexus.queue.url import parse_queue_url
+from nexus.queue.url import EtcdUrl, QueueUrl, parse_queue_url
 from nexus.settings.units import parse_duration_ms, parse_size
 
 OnGone = Literal["fail", "skip"]
@@ -81,6 +83,8 @@ class SourceOptions:
     form: Form
     poll_timeout_s: float
     client: tuple[tuple[str, str], ...]
+    wait_s: float = 0.0
+    acks: bool = False
 
 
 _DEFAULTS: Final[Mapping[str, str]] = {
@@ -95,7 +99,10 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "on_gone": "fail",
     "form": "readings",
     "poll_timeout": "30s",
+    "wait": "0s",
+    "acks": "false",
 }
+_OF_ETCD: Final = ("acks", "wait")
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -103,9 +110,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     given = {name.lower(): text for name, text in options.items()}
     _refuse_unknown(given)
     said = {**_DEFAULTS, **given}
+    url = parse_queue_url(said["queue"])
     return SourceOptions(
         queue=said["queue"],
-        topic=parse_queue_url(said["queue"]).topic,
+        topic=url.topic,
         start=parse_at("start", said["start"]),
         start_file=Path(said["start_file"]) if said["start_file"] else None,
         end=parse_at("end", said["end"]),
@@ -122,6 +130,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         client=tuple(
             sorted((n.removeprefix(_CLIENT), t) for n, t in given.items() if n.startswith(_CLIENT))
         ),
+        wait_s=_seconds("wait", said["wait"], least=0.0),
+        acks=_acks(said, url),
     )
 
 
@@ -152,8 +162,10 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
     known = {"queue", *_DEFAULTS}
     unknown = sorted(n for n in given if n not in known and not n.startswith(_CLIENT))
     if unknown:
+        of_all = ", ".join(sorted(known.difference(_OF_ETCD)))
         raise BadOption(
-            f"option {unknown[0]}: is not known; known are {', '.join(sorted(known))} and client.*"
+            f"option {unknown[0]}: is not known; known are {of_all} and, of a queue in etcd,"
+            f" {', '.join(_OF_ETCD)}, of one in Kafka client.*"
         )
 
 
@@ -201,17 +213,24 @@ def _size(name: str, text: str) -> int:
     return size
 
 
-def _seconds(name: str, text: str) -> float:
+def _seconds(name: str, text: str, *, least: float = 1e-9) -> float:
     if _SECONDS.fullmatch(text.strip()):
         seconds = float(text)
     else:
         try:
             seconds = parse_duration_ms(text) / 1000
         except ValueError:
-            seconds = 0.0
-    if not seconds > 0:
+            seconds = -1.0
+    if not seconds >= least:
         raise _bad(name, text, "a time such as 30s")
     return seconds
+
+
+def _acks(said: Mapping[str, str], url: QueueUrl) -> bool:
+    wanted = _choice("acks", said["acks"], ("true", "false")) == "true"
+    if wanted and (said["form"].strip().lower() != "narrow" or not isinstance(url, EtcdUrl)):
+        raise BadOption("option acks: is for the form narrow of a queue in etcd")
+    return wanted
 
 
 def _choice(name: str, text: str, known: tuple[str, ...]) -> str:

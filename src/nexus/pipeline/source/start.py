@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.source.options import At
@@ -46,7 +46,26 @@ def resolve(
 
 
 def kept(path: Path | None) -> dict[int, int] | None:
-    """The start that a file keeps; None if there is none yet."""
+    """The offsets that a file keeps as the start; None if there is none yet."""
+    said = kept_said(path)
+    if said is None:
+        return None
+    try:
+        return {int(partition): int(offset) for partition, offset in said.items()}
+    except (ValueError, TypeError):
+        raise _unclear(path) from None
+
+
+def keep(path: Path, offsets: Mapping[int, int]) -> dict[int, int]:
+    """Write a start unless another was first; the one that the file now keeps."""
+    keep_said(path, {str(partition): offset for partition, offset in sorted(offsets.items())})
+    written = kept(path)
+    assert written is not None, f"{path} was removed at once"
+    return written
+
+
+def kept_said(path: Path | None) -> dict[str, Any] | None:
+    """The same for a queue of any kind: the start as its planner said it."""
     if path is None:
         return None
     try:
@@ -54,21 +73,17 @@ def kept(path: Path | None) -> dict[int, int] | None:
     except FileNotFoundError:
         return None
     try:
-        said = json.loads(text)["offsets"]
-        return {int(partition): int(offset) for partition, offset in said.items()}
+        return dict(json.loads(text)["offsets"])
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BadStart(
-            f"{path}: does not say where to start; remove it and the checkpoint to start anew"
-        ) from None
+        raise _unclear(path) from None
 
 
-def keep(path: Path, offsets: Mapping[int, int]) -> dict[int, int]:
+def keep_said(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
     """Write a start unless another was first; the one that the file now keeps."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = {str(partition): offset for partition, offset in sorted(offsets.items())}
     new = path.with_name(f".{path.name}.{os.getpid()}")
     with new.open("w") as file:
-        file.write(json.dumps({"version": _VERSION, "offsets": said}))
+        file.write(json.dumps({"version": _VERSION, "offsets": dict(said)}))
         file.flush()
         os.fsync(file.fileno())
     try:
@@ -78,9 +93,15 @@ def keep(path: Path, offsets: Mapping[int, int]) -> dict[int, int]:
     finally:
         new.unlink()
     _sync_directory(path.parent)
-    written = kept(path)
+    written = kept_said(path)
     assert written is not None, f"{path} was removed at once"
     return written
+
+
+def _unclear(path: Path | None) -> BadStart:
+    return BadStart(
+        f"{path}: does not say where to start; remove it and the checkpoint to start anew"
+    )
 
 
 def _given(said: Mapping[int, int], bounds: Mapping[int, Bounds], name: str) -> dict[int, int]:

@@ -20,7 +20,9 @@ def check_port(address: Address) -> Finding:
     if is_free(address.host, port):
         return ok(name, f"free for {address.what}")
     who = holder_of_port(port) or "somebody"
-    advice = f"stop that one, or give {address.what} another with {address.flag}"
+    advice = (
+        f"stop that one, or give {address.what} another with {address.flag}{address.alternative}"
+    )
     return problem(name, f"for {address.what}: taken by {who}", advice)
 
 

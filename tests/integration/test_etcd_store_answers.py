@@ -1,0 +1,293 @@
+"""A store in etcd gives the answers that a Delta store gives, filled with the same readings."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from nexus.lake import files, table
+from nexus.lake.table import LakeTable
+from nexus.store.errors import BadKey, Unsupported
+from nexus.store.etcd import parts
+from nexus.store.port import (
+    ANY,
+    GPU_KEY,
+    LATEST_KEY,
+    QUARANTINE_KEY,
+    RAW_MAX,
+    READING_KEY,
+    ROLLUP_KEY,
+    GroupSteps,
+    Page,
+    Selection,
+    Snapshot,
+    Span,
+)
+from nexus.telemetry.tables import TABLES
+from support.derived import HOUR, MINUTE, NOON, canonical
+from support.etcd import EtcdMember
+from support.etcd_stores import EtcdFilled, opened_at
+from support.lake import FENCE, written
+from support.lakes import Lake, any_selection, fleet_readings, opened, walked, without
+
+ALL = Page(100_000)
+SPAN = Span(NOON, NOON + HOUR)
+NOW_S = (NOON + HOUR) / 1_000_000
+ADDED = ("mean", "sum", "busy_mean", "power_w", "memory_used", "memory_total")
+
+
+class Both(NamedTuple):
+    """The same readings in two stores."""
+
+    delta: Snapshot
+    etcd: Snapshot
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
+    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
+    yield member
+    member.kill()
+
+
+@pytest.fixture(scope="module")
+def both(etcd: EtcdMember, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """Two batches of a fleet's hour, of which a GPU moved, and names that are no path's."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(files, "sync", lambda path: None)
+        patched.setattr(table, "sync", lambda path: None)
+        lake = Lake(tmp_path_factory.mktemp("lake"))
+        with EtcdFilled(etcd, "/both") as filled:
+            for rows in batches():
+                lake.add(rows)
+                filled.add(rows)
+            put_refused(lake, filled, refused_rows(40))
+            with (
+                opened(lake, clock=lambda: NOW_S) as one,
+                opened_at(filled.url, clock=lambda: NOW_S) as other,
+            ):
+                yield Both(one.snapshot(), other.snapshot())
+
+
+def batches() -> Iterator[pa.Table]:
+    rng = random.Random(1)
+    early = fleet_readings(rng, 300, NOON, NOON + 40 * MINUTE)
+    yield early
+    late = without(fleet_readings(rng, 300, NOON + 10 * MINUTE, NOON + HOUR), early)
+    odd: list[dict[str, Any]] = [
+        {"uuid": "GPU-1", "hostname": host, "cluster": "east", "timestamp": NOON + minute * MINUTE}
+        for host, minute in (("h0", 3), ("h9", 50), ("h0", 51), ("h9", 52))
+    ]
+    odd += [
+        {"uuid": "GPU/%é\n", "hostname": "a/b%2F", "cluster": "über\x7f", "metric": "odd/one_%"},
+        {"uuid": "GPU-5", "hostname": "h1", "metric": "odd", "unit": "furlong", "value": None},
+        {"uuid": "GPU-5", "hostname": "h1", "metric": "power", "labels": '{"k":"v\\n\\u00e9"}'},
+    ]
+    yield pa.concat_tables([late, canonical(odd)])
+
+
+def refused_rows(count: int, raw: bytes = b"{}") -> pa.Table:
+    rows = [
+        {
+            "refused": datetime(2025, 7, 18, 12, 0, n // 3, tzinfo=UTC),
+            "reason": "value" if n % 2 else "time",
+            "stage": "validate",
+            "topic": "t",
+            "partition": n % 3,
+            "offset": n,
+            "row": n % 2,
+            "content_type": "text/csv",
+            "source": "",
+            "raw": raw if n % 2 else b"\xff\x00 no text",
+            "day": datetime(2025, 7, 18, tzinfo=UTC).date(),
+        }
+        for n in range(count)
+    ]
+    return pa.Table.from_pylist(rows, TABLES["quarantine"].schema)
+
+
+def put_refused(lake: Lake, filled: EtcdFilled, rows: pa.Table) -> None:
+    quarantine = LakeTable.open(lake.store, TABLES["quarantine"])
+    quarantine.append([written(quarantine.files_of, rows)], "test", 0, FENCE)
+    filled.refuse(rows)
+
+
+def same(both: Both, ask: Callable[[Snapshot], pa.Table]) -> pa.Table:
+    """What both answer, which must be the same but for the last digit of a mean."""
+    wanted, found = ask(both.delta), ask(both.etcd)
+    assert found.schema.equals(wanted.schema)
+    for name in wanted.column_names:
+        some, others = found.column(name).to_pylist(), wanted.column(name).to_pylist()
+        if name in ADDED:  # in another order, perhaps
+            some, others = _numbers(some), _numbers(others)
+            others = pytest.approx(others, rel=1e-9, abs=1e-6, nan_ok=True)
+        assert some == others, name
+    return found
+
+
+def _numbers(values: list[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
+
+
+def same_pages(
+    both: Both,
+    ask: Callable[[Snapshot, Page], pa.Table],
+    key: tuple[str, ...],
+    limit: int,
+    *,
+    descending: bool = False,
+) -> pa.Table:
+    return same(
+        both,
+        lambda view: walked(lambda page: ask(view, page), key, limit, descending=descending),
+    )
+
+
+def selections() -> list[Selection]:
+    rng = random.Random(5)
+    return [
+        ANY,
+        Selection(uuids=("GPU-1", "GPU-5", "nobody")),
+        Selection(hostnames=("h9", "a/b%2F")),
+        Selection(metrics=("power", "gpu_util"), instances=(("power", "link=1"),)),
+        *(any_selection(rng) for _ in range(2)),
+    ]
+
+
+@pytest.fixture(params=[parts.REMEMBERED_LEAST, 0], ids=["read anew", "remembered"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings are read as they are, or from memory where they are known."""
+    monkeypatch.setattr(parts, "REMEMBERED_LEAST", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_readings_are_the_same(both: Both) -> None:
+    rng = random.Random(1)
+    low = NOON + rng.randrange(HOUR)
+    spans = [SPAN, Span(low, low + rng.randrange(HOUR)), Span(-(2**62), 2**62)]
+    for number, which in enumerate([ANY, *selections()]):
+        span = spans[number % len(spans)]
+        same_pages(
+            both,
+            lambda view, page: view.readings(which, span, page),  # noqa: B023
+            READING_KEY,
+            rng.choice([97, 1000]),
+            descending=bool(number % 2),
+        )
+
+
+@pytest.mark.usefixtures("either_way")
+def test_steps_and_groups_of_them_are_the_same(both: Both) -> None:
+    rng = random.Random(1)
+    for which in selections():
+        step = rng.choice([1, 60, 90, 3600, 86_400])
+        same(both, lambda view: view.rollups(which, SPAN, step, ALL))  # noqa: B023
+        steps = GroupSteps(step, ("hostname", "metric"), 1000, top=rng.choice([None, 1]))
+        same(both, lambda view: view.groups(which, SPAN, steps))  # noqa: B023
+    for descending in (False, True):
+        found = same_pages(
+            both,
+            lambda view, page: view.rollups(ANY, SPAN, 60, page),
+            ROLLUP_KEY,
+            250,
+            descending=descending,
+        )
+        assert found.num_rows > 500
+
+
+@pytest.mark.usefixtures("either_way")
+def test_summaries_are_the_same(both: Both) -> None:
+    for which in selections():
+        for by in [(), ("namespace", "metric"), ("cluster", "hostname", "gpu")]:
+            found = same(both, lambda view: view.summary(which, SPAN, by))  # noqa: B023
+            assert pc.all(found.column("exact")).as_py() is not False
+
+
+def test_what_is_known_last_is_the_same(both: Both) -> None:
+    for number, which in enumerate(selections()):
+        same_pages(
+            both,
+            lambda view, page: view.latest(which, page),  # noqa: B023
+            LATEST_KEY,
+            101,
+            descending=bool(number % 2),
+        )
+        same(both, lambda view: view.latest(which, ALL, NOON + 50 * MINUTE))  # noqa: B023
+        same(both, lambda view: view.metrics(which))  # noqa: B023
+
+
+def test_gpus_and_the_fleet_are_the_same(both: Both) -> None:
+    for which in selections():
+        same_pages(both, lambda view, page: view.gpus(which, (), page), GPU_KEY, 4)  # noqa: B023
+        same(both, lambda view: view.gpus(which, ("active", "unknown"), ALL))  # noqa: B023
+        for by in [(), ("cluster", "hostname")]:
+            same(both, lambda view: view.fleet(which, by))  # noqa: B023
+
+
+def test_a_gpu_is_found_by_its_uuid_and_by_a_prefix(both: Both) -> None:
+    for uuid in ("GPU-1", "GPU-3", "GPU/%é\n", "h0/", "GPU-", "nobody"):
+        same(both, lambda view: view.gpu(uuid))  # noqa: B023
+    for prefix in ("", "GPU", "GPU-3", "GPU/", "h0", "h0/", "%", "x"):
+        assert both.etcd.gpus_named(prefix) == both.delta.gpus_named(prefix)
+
+
+def test_only_columns_that_are_asked_for_are_in_the_answer(both: Both) -> None:
+    page = Page(100, columns=("timestamp", "uuid", "value"))
+    found = same(both, lambda view: view.readings(ANY, SPAN, page))
+    assert found.column_names == ["timestamp", "uuid", "value"]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_what_was_refused_is_the_same(both: Both, descending: bool) -> None:
+    for reasons in [(), ("value",), ("nothing",)]:
+        same_pages(
+            both,
+            lambda view, page: view.quarantine(SPAN, reasons, page),  # noqa: B023
+            QUARANTINE_KEY,
+            7,
+            descending=descending,
+        )
+    assert same(both, lambda view: view.quarantine(Span(NOON, NOON), (), ALL)).num_rows == 3
+
+
+def test_of_a_large_message_that_was_refused_the_beginning_and_the_size_are_kept(
+    etcd: EtcdMember, name: str
+) -> None:
+    with EtcdFilled(etcd, f"/{name}") as filled:
+        filled.refuse(refused_rows(2, raw=b"x" * 1_000_000))
+        with opened_at(filled.url) as store:
+            rows = store.snapshot().quarantine(SPAN, ("value",), ALL).to_pylist()
+    assert [(len(row["raw"]), row["raw_size"]) for row in rows] == [(RAW_MAX, 1_000_000)]
+
+
+def test_tables_say_how_much_there_is(both: Both) -> None:
+    told = {row["name"]: row for row in both.etcd.tables().to_pylist()}
+    other = {row["name"]: row for row in both.delta.tables().to_pylist()}
+    assert told.keys() == {"readings", "quarantine", "latest", "gpus"} == both.etcd.versions.keys()
+    for name in ("readings", "quarantine"):
+        assert told[name]["rows"] == other[name]["rows"]
+        assert abs((told[name]["oldest"] - other[name]["oldest"]).total_seconds()) < 0.002
+    assert told["latest"]["rows"] == both.delta.latest(ANY, ALL).num_rows
+    assert told["gpus"]["rows"] == both.delta.gpus(ANY, (), ALL).num_rows
+    assert abs((told["readings"]["newest"] - other["readings"]["newest"]).total_seconds()) < 0.002
+    assert told["readings"]["last_commit"] == datetime.fromtimestamp(2 / 1_000_000, UTC)
+    assert 200 < told["readings"]["bytes"] / told["readings"]["rows"] < 800
+
+
+def test_what_no_store_can_answer_is_refused(both: Both) -> None:
+    with pytest.raises(Unsupported, match="value"):
+        both.etcd.summary(ANY, SPAN, ("value",))
+    with pytest.raises(Unsupported, match="metric"):
+        both.etcd.fleet(ANY, ("metric",))
+    with pytest.raises(BadKey):
+        both.etcd.readings(ANY, SPAN, Page(10, (1,)))
+    with pytest.raises(BadKey):
+        both.etcd.quarantine(SPAN, (), Page(10, (1,)))
+    with pytest.raises(ValueError, match="100000"):
+        both.etcd.readings(ANY, SPAN, Page(0))
