@@ -6,9 +6,15 @@ It looks at everything anew each time and keeps nothing, so that any broker can 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from nexus.cluster.partition_state import PartitionState, elected, handed_over, moved
+from nexus.cluster.partition_state import (
+    PartitionState,
+    elected,
+    handed_over,
+    moved,
+    restarted,
+)
 
 PartitionKey = tuple[str, int]  # topic and number
 
@@ -21,12 +27,17 @@ class Seen:
     partitions: Mapping[PartitionKey, PartitionState]
     leaving: Collection[int] = ()  # brokers that are being drained: they should lead nothing
     unclean: Collection[str] = ()  # topics that rather lose records than wait
+    # When each live process was admitted: what it led before that, another process led.
+    registered: Mapping[int, int] = field(default_factory=dict)
+    unsure: Collection[int] = ()  # brokers that may have lost what they had acknowledged
 
 
 def needed(seen: Seen) -> dict[PartitionKey, PartitionState]:
     """The changes that cannot wait: the dead lead nothing and hold up nothing."""
     found = {
-        key: moved(elected(state, seen.live, unclean=key[0] in seen.unclean), seen.live)
+        key: moved(
+            elected(_restarted(state, seen), seen.live, unclean=key[0] in seen.unclean), seen.live
+        )
         for key, state in seen.partitions.items()
     }
     return _changed(found, seen)
@@ -43,6 +54,15 @@ def preferred(seen: Seen) -> dict[PartitionKey, PartitionState]:
 def offline(seen: Seen) -> list[PartitionKey]:
     """The partitions that nobody leads."""
     return sorted(key for key, state in seen.partitions.items() if state.is_offline)
+
+
+def _restarted(state: PartitionState, seen: Seen) -> PartitionState:
+    """The state without what processes did that have ended since."""
+    version = state.version
+    for node in {state.leader, *(n for n in state.in_sync if n in seen.unsure)}:
+        if seen.registered.get(node, 0) > version:
+            state = restarted(state, node, kept_all=node not in seen.unsure)
+    return state
 
 
 def _changed(

@@ -5,12 +5,13 @@ A value that is unknown, impossible or contradicts another is one SettingsError.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from nexus.settings.checks import check_broker, choose_fsync
+from nexus.settings.errors import SettingsError
 from nexus.settings.options import (
     FlagValue,
     Inputs,
@@ -108,7 +109,8 @@ def load_broker_settings(
         provenance=MappingProxyType(provenance),
         topic_values=MappingProxyType(topic_values),
     )
-    check_broker(settings)
+    check_broker(_as_one(settings))
+    _check_cluster(settings)
     return settings
 
 
@@ -127,6 +129,20 @@ def read_inputs(
     sections = entries_below(read_document(file), "the file", file)
     refuse_unknown(sections, [*SECTIONS, "topics", *OTHER_PARTS], "", file)
     return Inputs(file, sections, environ, flags)
+
+
+def _as_one(settings: BrokerSettings) -> BrokerSettings:
+    """The settings as a broker alone has them: those checks hold for every mode."""
+    return replace(settings, cluster=replace(settings.cluster, mode="solo"))
+
+
+def _check_cluster(settings: BrokerSettings) -> None:
+    cluster = settings.cluster
+    if cluster.mode == "static":
+        raise SettingsError(
+            f"{settings.provenance['cluster.mode'].where}: cluster.mode:"
+            ' "static" is not available in this version; expected solo or etcd'
+        )
 
 
 def _topic_defaults(built: Mapping[str, Any]) -> TopicDefaults:

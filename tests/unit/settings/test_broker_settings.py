@@ -219,8 +219,9 @@ def test_shown_values_load_again_to_the_same(tmp_path: Path) -> None:
             " fsync: interval, or no fsync_interval",
         ),
         (
-            "cluster: {mode: etcd}",
-            'nexus.yaml:1: cluster.mode: "etcd" is not available in this version; expected solo',
+            "cluster: {mode: static}",
+            'nexus.yaml:1: cluster.mode: "static" is not available in this version;'
+            " expected solo or etcd",
         ),
         (
             "cluster: {bootstrap_servers: [broker-1]}",
