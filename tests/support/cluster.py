@@ -15,6 +15,7 @@ from support.confluent import admin_of
 from support.etcd import EtcdMember
 from support.waiting import wait_until
 
+START_SECONDS = 60.0
 SETTINGS = """
 broker: {{id: {id}}}
 cluster:
@@ -42,8 +43,12 @@ class BrokerCluster:
         for node in range(1, self.count + 1):
             self.brokers[node] = self.make(node)
             self.brokers[node].spawn()
-        for broker in self.brokers.values():
-            broker.wait_ready()
+        try:
+            for broker in self.brokers.values():
+                broker.wait_ready(within=START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def make(self, node: int) -> BrokerProcess:
@@ -75,12 +80,11 @@ class BrokerCluster:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The broker that leads, once one does."""
 
-        def leads() -> int | None:
+        def leads() -> int:
             found = self.partitions(topic).get(partition)
-            return found.leader if found is not None and found.leader > 0 else None
+            return found.leader if found is not None and found.leader > 0 else 0
 
-        leader: int = wait_until(leads, within=15, what="a leader")
-        return leader
+        return wait_until(leads, within=15, what="a leader")
 
     def wait_in_sync(self, topic: str, within: float = 20.0) -> None:
         """Until every replica of the topic is in sync."""
