@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from nexus.broker.admin import Admin
+from nexus.broker.cluster_metrics import watch_cluster
 from nexus.broker.connection import Connection
 from nexus.broker.coordination import Coordination
 from nexus.broker.dispatch import Dispatcher
@@ -135,6 +136,8 @@ class Broker:
             )
         self.groups.start()
         self.metrics.watch(self)
+        if self.is_shared:
+            watch_cluster(self)
         await self._start_side_port()
         self.maintenance.start()
         self.loop.run_in_executor(self._chores, self.store.remove_deleted)

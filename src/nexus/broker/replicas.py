@@ -71,6 +71,11 @@ class Replicas:
         """The partitions that are led here."""
         return [one for one in self._broker.topics.partitions() if one.leading is not None]
 
+    @property
+    def errors(self) -> int:
+        """Failed attempts to copy."""
+        return sum(fetcher.errors for fetcher in self._fetchers.values())
+
     # What the cluster tells -------------------------------------------------------------------
 
     def registered(self, version: int) -> None:

@@ -103,7 +103,9 @@ class EtcdCoordination:
         if lease is None or me is None or len(self.view.members) < 2:
             return
         try:
-            await self._client.put(self._places.leaving(me.id), b"", lease=lease.id, timeout_s=2.0)
+            if me.id not in self.view.leaving:
+                key = self._places.leaving(me.id)
+                await self._client.put(key, b"", lease=lease.id, timeout_s=2.0)
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._until(lambda: not self._leads_what_others_could(me.id))
         except (EtcdError, TimeoutError) as error:
