@@ -16,6 +16,11 @@ from support.etcd import EtcdMember
 from support.waiting import wait_until
 
 START_SECONDS = 60.0
+STATIC = """
+broker: {{id: {id}}}
+cluster: {{mode: static, peers: [{peers}]}}
+groups: {{offsets_partitions: 4}}
+"""
 SETTINGS = """
 broker: {{id: {id}}}
 cluster:
@@ -35,14 +40,21 @@ class BrokerCluster:
     count: int = 3
     replication: int = 3
     least: int = 2
+    is_static: bool = False
     etcd: EtcdMember = field(init=False)
     brokers: dict[int, BrokerProcess] = field(init=False, default_factory=dict)
 
     def start(self) -> BrokerCluster:
-        self.etcd = EtcdMember(self.directory / "etcd").start()
+        self.etcd = EtcdMember(self.directory / "etcd")
+        if not self.is_static:
+            self.etcd.start()
         for node in range(1, self.count + 1):
             self.brokers[node] = self.make(node)
-            self.brokers[node].spawn()
+        for broker in self.brokers.values():
+            if self.is_static:
+                peers = ", ".join(f"{n}@{b.bootstrap}" for n, b in self.brokers.items())
+                broker.settings = broker.settings.replace("PEERS", peers)
+            broker.spawn()
         try:
             for broker in self.brokers.values():
                 broker.wait_ready(within=START_SECONDS)
@@ -52,6 +64,9 @@ class BrokerCluster:
         return self
 
     def make(self, node: int) -> BrokerProcess:
+        if self.is_static:
+            text = STATIC.format(id=node, peers="PEERS")
+            return BrokerProcess(self.directory / f"broker-{node}", settings=text)
         text = SETTINGS.format(
             id=node, etcd=self.etcd.endpoint, replication=self.replication, least=self.least
         )

@@ -42,17 +42,19 @@ class Admin:
 
     def replication(self, wanted: int) -> int:
         """How many replicas a topic gets; InvalidReplicationFactor where that cannot be."""
-        live = len(self._cluster.view.members)
+        live = self.most(len(self._cluster.view.members))
         if wanted == DEFAULT:
-            is_solo = self._settings.cluster.mode == "solo"
-            wanted = 1 if is_solo else self._settings.replication.default_replication_factor
+            is_etcd = self._settings.cluster.mode == "etcd"
+            wanted = self._settings.replication.default_replication_factor if is_etcd else 1
         if not 1 <= wanted <= live:
             brokers = "broker" if live == 1 else "brokers"
             raise InvalidReplicationFactor(f"replication factor {wanted} with {live} {brokers}")
         return wanted
 
     def most(self, wanted: int) -> int:
-        """So many replicas, or as many as there are brokers."""
+        """So many replicas, or as many as there can be."""
+        if self._settings.cluster.mode != "etcd":
+            return 1
         return max(1, min(wanted, len(self._cluster.view.members)))
 
     async def create(self, wanted: NewTopic) -> Topic:

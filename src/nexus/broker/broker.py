@@ -33,7 +33,7 @@ from nexus.broker.solo import Solo
 from nexus.broker.topics import Topics
 from nexus.cluster.partition_state import NOBODY
 from nexus.cluster.port import Coordination as Cluster
-from nexus.cluster.port import Member
+from nexus.cluster.port import Member, TopicInfo
 from nexus.log import LogStore, PartitionLog
 from nexus.log.kernel_sync import KernelSync
 from nexus.observe.logs import get_logger
@@ -132,7 +132,7 @@ class Broker:
                 topic.name,
                 topic.partitions,
                 dict(topic.configs),
-                topic.replication_factor if self.is_shared else 1,
+                topic.replication_factor if self.settings.cluster.mode == "etcd" else 1,
             )
         self.groups.start()
         self.metrics.watch(self)
@@ -212,6 +212,15 @@ class Broker:
         if mode == "solo":
             reserve = partial(self.in_background, self.store.reserve_producer_ids)
             return Solo(self.topics, me, reserve)
+        if mode == "static":
+            from nexus.broker.static import Static  # noqa: PLC0415
+
+            known = [
+                TopicInfo(meta.name, meta.topic_id, meta.partitions, meta.configs)
+                for meta in self.store.topics.values()
+            ]
+            reserve = partial(self.in_background, self.store.reserve_producer_ids)
+            return Static(self.settings, known, reserve)
         # Only a broker in a cluster pays for the client of etcd.
         from nexus.cluster.etcd.coordination import EtcdCoordination  # noqa: PLC0415
 

@@ -195,10 +195,11 @@ class Replicas:
         settings = self._broker.settings.replication
         values = effective(self._broker.settings, topic.count, topic.configs)
         mode: Mode = settings.mode
+        is_fixed = self._broker.cluster.view.is_fixed
         return Rules(
             lag_s=settings.replica_lag_time_max_ms / 1000,
             lag_records=settings.replica_lag_records_max,
-            min_in_sync=int(values["min.insync.replicas"]),
+            min_in_sync=1 if is_fixed else int(values["min.insync.replicas"]),
             mode=mode,
         )
 
@@ -289,7 +290,10 @@ class Replicas:
             if leading is not None:
                 leading.rules = rules
         for number in sorted(topics.kept(name) - set(mine)):
-            await self._release(topic, number)
+            if view.is_fixed:
+                log.warning("a log is not this broker's to serve", topic=name, partition=number)
+            else:
+                await self._release(topic, number)
 
     async def _release(self, topic: Topic, number: int) -> None:
         state = self._broker.cluster.view.state(topic.name, number)

@@ -57,6 +57,7 @@ class View:
     # Topics that were seen to be deleted; one that is merely not there may be there again.
     deleted: set[str] = field(default_factory=set)
     revision: int = 0
+    is_fixed: bool = False  # partitions are where they are: no log is made elsewhere, or removed
 
     def state(self, topic: str, number: int) -> PartitionState | None:
         return self.partitions.get((topic, number))

@@ -28,6 +28,7 @@ from nexus.settings.sections import (
     PerformanceSection,
     ReplicationSection,
     StorageSection,
+    parse_peers,
 )
 from nexus.settings.topics import TopicDefaults, TopicSettings, resolve_topics
 
@@ -138,10 +139,15 @@ def _as_one(settings: BrokerSettings) -> BrokerSettings:
 
 def _check_cluster(settings: BrokerSettings) -> None:
     cluster = settings.cluster
-    if cluster.mode == "static":
+    where = f"{settings.provenance['cluster.peers'].where}: cluster.peers"
+    try:
+        peers = parse_peers(cluster.peers)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    if cluster.mode == "static" and settings.broker.id not in peers:
         raise SettingsError(
-            f"{settings.provenance['cluster.mode'].where}: cluster.mode:"
-            ' "static" is not available in this version; expected solo or etcd'
+            f"{where}: found {', '.join(cluster.peers) or 'none'},"
+            f" expected all brokers of the static cluster, this one ({settings.broker.id}) too"
         )
 
 

@@ -6,6 +6,7 @@ A field's name carries its unit (`segment_bytes`, `segment_ms`); its key is what
 """
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +22,7 @@ from nexus.settings.kinds import (
     Text,
     TextList,
     Whole,
+    split_host_port,
 )
 from nexus.settings.options import option
 from nexus.settings.units import UNLIMITED
@@ -164,6 +166,17 @@ class GroupsSection:
     offsets_partitions: int = option("offsets_partitions", Whole(1, 1_000), 16)
     # As many as there are brokers where that is fewer.
     offsets_replication: int = option("offsets_replication", Whole(1, 100), 3)
+
+
+def parse_peers(texts: Iterable[str]) -> dict[int, tuple[str, int]]:
+    """The address of each peer by its id; ValueError says what was expected."""
+    peers: dict[int, tuple[str, int]] = {}
+    for text in texts:
+        node, separator, address = text.partition("@")
+        if not separator or not node.isdecimal() or int(node) in peers:
+            raise ValueError(f'found "{text}", expected each broker once, as in "1@broker-1:9092"')
+        peers[int(node)] = split_host_port(address)
+    return peers
 
 
 def partition_share(topic_bytes: int, partitions: int) -> int:

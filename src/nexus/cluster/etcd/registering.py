@@ -7,13 +7,14 @@ nobody else may.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from nexus.cluster.errors import BrokerIdTaken
 from nexus.cluster.etcd.keys import Places, directory_of, member_of, member_value
 from nexus.cluster.port import Member
 from nexus.etcd import Ambiguous, Client, Compare, Lease, LeaseLost, Put, absent, mod_revision
-from nexus.etcd.errors import LeaseNotFound
+from nexus.etcd.errors import EtcdError, LeaseNotFound
 
 _LOOK_AGAIN_SECONDS: Final = 0.5
 _LEASES_WAITED_FOR: Final = 3
@@ -51,4 +52,12 @@ async def register(client: Client, places: Places, me: Member, directory: str, l
             lease.drop()
             raise LeaseLost(str(gone)) from gone
         if done.succeeded:
+            if item is not None:
+                await _end(client, item.lease)
             return done.revision
+
+
+async def _end(client: Client, lease: int) -> None:
+    """End what the process before held: it may have been the controller."""
+    with suppress(EtcdError):
+        await client.leases.revoke(lease, timeout_s=2.0)
