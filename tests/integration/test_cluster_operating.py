@@ -70,6 +70,7 @@ def test_a_broker_joins_and_another_is_drained_while_messages_stay(
     said = nexus_cluster(cluster, "rebalance")
     assert "partitions moved" in said
 
+    assert "no differences" in nexus_cluster(cluster, "verify", "grown")
     nexus_cluster(cluster, "drain", "1")
     holds = {broker["id"]: broker["holds"] for broker in status(cluster)["brokers"]}
     assert holds[1] == 0

@@ -5,6 +5,7 @@ It looks at everything anew each time and keeps nothing, so that any broker can 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from nexus.cluster.partition_state import (
     elected,
     handed_over,
     moved,
+    moving,
     restarted,
 )
 
@@ -49,6 +51,33 @@ def preferred(seen: Seen) -> dict[PartitionKey, PartitionState]:
         key: handed_over(state, seen.live, seen.leaving) for key, state in seen.partitions.items()
     }
     return _changed(found, seen)
+
+
+def rebuilt(seen: Seen, gone: Collection[int], at_once: int) -> dict[PartitionKey, PartitionState]:
+    """The moves that replace brokers which will not come back: to those that carry least.
+
+    No more are begun than leave `at_once` under way.
+    """
+    staying = [node for node in seen.live if node not in seen.leaving]
+    carried = Counter(dict.fromkeys(staying, 0))
+    for state in seen.partitions.values():
+        carried.update(node for node in state.target or state.replicas if node in carried)
+    room = at_once - sum(bool(state.target) for state in seen.partitions.values())
+    found: dict[PartitionKey, PartitionState] = {}
+    for key, state in sorted(seen.partitions.items()):
+        if len(found) >= room:
+            break
+        if state.is_offline or state.target or not set(state.replicas) & set(gone):
+            continue
+        target = list(state.replicas)
+        for at, node in enumerate(target):
+            fit = [one for one in staying if one not in target]
+            if node in gone and fit:
+                target[at] = min(fit, key=lambda one: (carried[one], one))
+                carried[target[at]] += 1
+        if tuple(target) != state.replicas:
+            found[key] = moving(state, tuple(target))
+    return found
 
 
 def offline(seen: Seen) -> list[PartitionKey]:

@@ -91,6 +91,8 @@ class ClusterSection:
         "etcd_endpoints", Text(), "localhost:2379", environment=("ETCD_ENDPOINTS",)
     )
     lease_ms: int = option("lease_time", Duration(2_000, 60_000), "3s")
+    broker_gone_after_ms: int = option("broker_gone_after", Duration(1_000, unlimited=True), "10m")
+    rebuilds_at_once: int = option("rebuilds_at_once", Whole(1, 1_000), 4)
     preferred_leaders_ms: int = option("preferred_leaders_interval", Duration(100), "5s")
 
 

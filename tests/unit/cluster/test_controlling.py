@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus.cluster.controlling import Seen, needed
+from nexus.cluster.controlling import Seen, needed, rebuilt
 from nexus.cluster.partition_state import NOBODY, PartitionState
 
 KEY = ("t", 0)
@@ -51,3 +51,22 @@ def test_nobody_leads_while_all_who_have_everything_are_away() -> None:
     found = changed(state, live={2}, registered={2: 3})
     assert found is not None
     assert (found.leader, found.in_sync) == (NOBODY, (1,))
+
+
+def test_what_a_lost_broker_held_is_made_anew_where_least_is_held_a_few_at_a_time() -> None:
+    states = {
+        ("t", number): PartitionState((1, 2), 1, 0, (1,), version=1) for number in range(5)
+    } | {("u", 0): PartitionState((1, 3), 1, 0, (1, 3), version=1)}
+    seen = Seen(live={1, 3, 4}, partitions=states)
+    found = rebuilt(seen, gone={2}, at_once=2)
+    assert {key: state.target for key, state in found.items()} == {
+        ("t", 0): (1, 4),
+        ("t", 1): (1, 3),
+    }
+    under_way = Seen(live={1, 3, 4}, partitions=states | found)
+    assert rebuilt(under_way, gone={2}, at_once=2) == {}
+
+
+def test_a_lost_broker_that_nobody_can_replace_is_waited_for() -> None:
+    seen = Seen(live={1}, partitions={KEY: PartitionState((1, 2), 1, 0, (1,), version=1)})
+    assert rebuilt(seen, gone={2}, at_once=2) == {}

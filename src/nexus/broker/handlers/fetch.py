@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
 ZSTD_SINCE_VERSION: Final = 10
+# Who asks with this replica id compares replicas: it may read from any, below the watermark.
+COMPARING: Final = -2
 RESPONSE_BYTES_MAX: Final = 64 << 20
 # However long a client wants to wait, it gets an answer, if an empty one, within this time.
 WAIT_SECONDS_MAX: Final = 60.0
@@ -177,7 +179,10 @@ class _Found:
 
     def _read(self, share: _Share) -> FileSlice | None:
         partition, wanted, answer = share.partition, share.wanted, share.answer
-        partition.check_readable(wanted.current_leader_epoch)
+        if self._replica == COMPARING:
+            partition.check_online()
+        else:
+            partition.check_readable(wanted.current_leader_epoch)
         end = share.end = share.readable_end
         watermark = partition.high_watermark
         if not share.is_replica and not partition.is_settled:

@@ -9,9 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from nexus.cluster.controlling import PartitionKey, Seen, needed, offline, preferred
+from nexus.cluster.controlling import (
+    PartitionKey,
+    Seen,
+    needed,
+    offline,
+    preferred,
+    rebuilt,
+)
 from nexus.cluster.etcd.keys import Places, state_value
 from nexus.cluster.partition_state import NOBODY, PartitionState
 from nexus.cluster.port import View
@@ -21,6 +28,15 @@ _log: Final = logging.getLogger(__name__)
 _CHANGES: Final = 40  # in one transaction
 
 UNCLEAN: Final = "unclean.leader.election.enable"
+
+
+class Terms(NamedTuple):
+    """What a controller is told to do, and how fast."""
+
+    unclean: bool
+    preferred_every_s: float
+    gone_after_s: float
+    rebuilds_at_once: int
 
 
 class Controller:
@@ -34,23 +50,22 @@ class Controller:
         fence: Fence,
         reached: Callable[[int], Awaitable[None]],
         *,
-        unclean: bool,
-        preferred_every_s: float,
+        terms: Terms,
     ) -> None:
         self._client = client
         self._places = places
         self._view = view
         self._fence = fence
         self._reached = reached
-        self._unclean = unclean
-        self._preferred_every_s = preferred_every_s
+        self._terms = terms
+        self._away_since: dict[int, float] = {}
         self._said_offline: list[PartitionKey] = []
 
     async def run(self, changed: asyncio.Event) -> None:
         """Decide at every change; ends with Fenced, or with the lease."""
         await self._reached(self._fence.token)
         loop = asyncio.get_running_loop()
-        even_at = loop.time() + self._preferred_every_s
+        even_at = loop.time() + self._terms.preferred_every_s
         while True:
             changed.clear()
             if await self._write(needed(self._seen())):
@@ -59,9 +74,11 @@ class Controller:
             if self._view.leaving and await self._write(preferred(self._seen())):
                 continue
             if loop.time() >= even_at:
-                even_at = loop.time() + self._preferred_every_s
+                even_at = loop.time() + self._terms.preferred_every_s
                 if await self._write(preferred(self._seen())):
                     continue
+            if await self._write(self._rebuilds(loop.time())):
+                continue
             try:
                 async with asyncio.timeout(max(even_at - loop.time(), 0.01)):
                     await changed.wait()
@@ -85,9 +102,21 @@ class Controller:
             unsure={node for node, member in view.members.items() if not member.kept_all},
         )
 
+    def _rebuilds(self, now: float) -> Mapping[PartitionKey, PartitionState]:
+        """Moves away from brokers that stay away; how long is known since this term began."""
+        view = self._view
+        held = {node for state in view.partitions.values() for node in state.replicas}
+        away = held - set(view.members)
+        self._away_since = {node: self._away_since.get(node, now) for node in away}
+        after = self._terms.gone_after_s
+        gone = {node for node, since in self._away_since.items() if now - since >= after}
+        if not gone:
+            return {}
+        return rebuilt(self._seen(), gone, self._terms.rebuilds_at_once)
+
     def _is_unclean(self, topic: str) -> bool:
         own = self._view.topics[topic].configs.get(UNCLEAN)
-        return self._unclean if own is None else own == "true"
+        return self._terms.unclean if own is None else own == "true"
 
     async def _write(self, changes: Mapping[PartitionKey, PartitionState]) -> bool:
         """Make the changes; whether there were any. Those that do not hold are seen anew."""

@@ -11,11 +11,12 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from math import inf
 from typing import Final
 
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.errors import BrokerIdTaken, CannotAgree, ClusterError
-from nexus.cluster.etcd.controlling import Controller
+from nexus.cluster.etcd.controlling import Controller, Terms
 from nexus.cluster.etcd.keys import Places, state_value
 from nexus.cluster.etcd.probing import Prober
 from nexus.cluster.etcd.registering import register
@@ -38,6 +39,7 @@ from nexus.etcd import (
     mod_revision,
 )
 from nexus.settings import BrokerSettings
+from nexus.settings.units import UNLIMITED
 
 _log: Final = logging.getLogger(__name__)
 
@@ -170,8 +172,7 @@ class EtcdCoordination:
                     self.view,
                     fence,
                     self._reached,
-                    unclean=self._settings.replication.unclean_leader_election,
-                    preferred_every_s=self._settings.cluster.preferred_leaders_ms / 1000,
+                    terms=self._terms(),
                 )
                 await controller.run(self._changed)
             except EtcdError as error:
@@ -180,6 +181,16 @@ class EtcdCoordination:
                 await asyncio.sleep(_AGAIN_SECONDS)
             finally:
                 self.is_controller = False
+
+    def _terms(self) -> Terms:
+        cluster = self._settings.cluster
+        gone_after = cluster.broker_gone_after_ms
+        return Terms(
+            unclean=self._settings.replication.unclean_leader_election,
+            preferred_every_s=cluster.preferred_leaders_ms / 1000,
+            gone_after_s=inf if gone_after == UNLIMITED else gone_after / 1000,
+            rebuilds_at_once=cluster.rebuilds_at_once,
+        )
 
     # The view ---------------------------------------------------------------------------------
 
