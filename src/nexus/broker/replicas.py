@@ -7,7 +7,7 @@ task, one topic after the other, and a role waits for its log.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from nexus.broker.dispatch import spawn
 from nexus.broker.fetcher import Fetcher
@@ -194,7 +194,7 @@ class Replicas:
     def _rules(self, topic: Topic) -> Rules:
         settings = self._broker.settings.replication
         values = effective(self._broker.settings, topic.count, topic.configs)
-        mode: Mode = settings.mode
+        mode = cast("Mode", values["replication.mode"])
         is_fixed = self._broker.cluster.view.is_fixed
         return Rules(
             lag_s=settings.replica_lag_time_max_ms / 1000,

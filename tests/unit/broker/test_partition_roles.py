@@ -138,7 +138,8 @@ def test_a_new_leader_shows_no_watermark_until_it_knows_it(partition: Partition)
     later = PartitionState((1, 2), 1, 7, (1, 2), version=3)
     partition.high_watermark = 0  # as after a restart
     assert partition.lead(later, 1, Rules(), 2.0)
-    assert not partition.is_settled
+    settled = [partition.is_settled]
     partition.fetched(2, 7, end, 3.0)
-    assert partition.is_settled
+    settled.append(partition.is_settled)
+    assert settled == [False, True]
     assert partition.high_watermark == end

@@ -133,6 +133,7 @@ class Controller:
     async def _put(self, items: list[tuple[PartitionKey, PartitionState]]) -> bool:
         when = {compare for key, state in items for compare in self._compares(key, state)}
         puts = [Put(self._places.partition(key), state_value(state)) for key, state in items]
+        unclean = [key for key, state in items if self._loses(key, state)]
         try:
             done = await fenced(self._client, self._fence, puts, when=sorted(when))
         except Ambiguous:  # if it happened, the versions say so when it is tried again
@@ -140,7 +141,17 @@ class Controller:
         await self._reached(done.revision)
         if done.succeeded:
             self._tell(items)
+            for topic, number in unclean:
+                _log.error(
+                    "%s/%d is led by a broker that was not in sync: messages that were"
+                    " acknowledged are lost, as unclean_leader_election allows",
+                    *(topic, number),
+                )
         return done.succeeded
+
+    def _loses(self, key: PartitionKey, state: PartitionState) -> bool:
+        before = self._view.partitions.get(key)
+        return before is not None and state.leader not in (NOBODY, *before.in_sync)
 
     def _compares(self, key: PartitionKey, state: PartitionState) -> list[Compare]:
         compares = [mod_revision(self._places.partition(key)).equals(state.version)]

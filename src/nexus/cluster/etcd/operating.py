@@ -22,7 +22,17 @@ from nexus.cluster.etcd.keys import Places, state_of, state_value
 from nexus.cluster.etcd.viewing import Viewing
 from nexus.cluster.partition_state import moving
 from nexus.cluster.port import View
-from nexus.etcd import Client, EtcdConfig, EtcdError, Keys, Put, connect, endpoints_of, mod_revision
+from nexus.etcd import (
+    Client,
+    EtcdConfig,
+    EtcdError,
+    Keys,
+    KeyValue,
+    Put,
+    connect,
+    endpoints_of,
+    mod_revision,
+)
 
 _ATTEMPTS: Final = 10
 _LOOK_SECONDS: Final = 0.3
@@ -49,7 +59,7 @@ class Operator:
 
     async def look(self) -> View:
         """The cluster as it is now."""
-        items = []
+        items: list[KeyValue] = []
         revision = 0
         async for page in self._client.scan(Keys.prefix(self._viewing.places.root)):
             items += page.items
