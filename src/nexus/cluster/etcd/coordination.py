@@ -44,7 +44,7 @@ from nexus.settings.units import UNLIMITED
 _log: Final = logging.getLogger(__name__)
 
 START_SECONDS: Final = 30.0
-LEAVE_SECONDS: Final = 10.0
+LEAVE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.3
 _ID_ATTEMPTS: Final = 20
 
