@@ -60,6 +60,8 @@ class Stream:
             "linger.ms": 5,
             "retry.backoff.ms": 50,
             "retry.backoff.max.ms": 200,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 200,
             "topic.metadata.refresh.interval.ms": 1000,
         }
         self._producer = producer_of(bootstrap, **settings)
@@ -93,7 +95,8 @@ class Stream:
 
     def longest_pause(self, partition: int, since: float) -> float:
         """How long nothing was acknowledged in a partition."""
-        times = [since, *(t for t in list(self.acked_at[partition]) if t >= since)]
+        acked = [t for t in list(self.acked_at[partition]) if t >= since]
+        times = [since, *acked, time.monotonic()]
         return max(b - a for a, b in pairwise(times))
 
     def stop(self) -> None:
