@@ -19,7 +19,6 @@ from confluent_kafka.admin import NewTopic
 
 from support.checker import check
 from support.cluster import BrokerCluster
-from support.waiting import wait_until
 from support.workload import OUTSTANDING_MAX, Workload
 
 TOPIC = "chaos"
@@ -127,7 +126,7 @@ def judge(cluster: BrokerCluster, workload: Workload, silences: Silences) -> Non
         assert broker.faults() == []
         assert broker.stop() == 0
     for partition in range(PARTITIONS):
-        wait_until(lambda p=partition: len(contents(cluster, p)) == 1, within=5, what="alike")
+        assert len(contents(cluster, partition)) == 1, f"replicas of {partition} differ"
 
 
 def contents(cluster: BrokerCluster, partition: int) -> set[str]:

@@ -195,3 +195,15 @@ def _coordinator(cluster: BrokerCluster, group: str) -> int:
     described = cluster.admin.describe_consumer_groups([group])[group].result(20)
     node: int = described.coordinator.id
     return node
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_empty(whole: BrokerCluster) -> None:
+    for round_ in range(3):
+        topic = make(whole, "again", partitions=3)
+        producer = producer_of(whole.bootstrap)
+        for partition in range(3):
+            producer.produce(topic, b"%d" % round_, partition=partition)
+        assert producer.flush(30) == 0
+        found = [values_in(whole.bootstrap, topic, partition) for partition in range(3)]
+        assert found == [[b"%d" % round_]] * 3
+        whole.admin.delete_topics([topic])[topic].result(20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,16 @@ class BrokerCluster:
         try:
             for broker in self.brokers.values():
                 broker.wait_ready(within=START_SECONDS)
+            for broker in self.brokers.values():
+                wait_until(partial(self._sees_all, broker), what="all brokers to be seen")
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _sees_all(self, broker: BrokerProcess) -> bool:
+        seen: list[int] = broker.health()["cluster"]["brokers"]
+        return seen == sorted(self.brokers)
 
     def make(self, node: int) -> BrokerProcess:
         if self.is_static:

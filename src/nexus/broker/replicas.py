@@ -188,8 +188,11 @@ class Replicas:
             self._broker.groups.gained(partition)
 
     def _local(self, key: PartitionKey) -> Partition | None:
-        topic = self._broker.topics.find(key[0])
-        return None if topic is None else topic.partitions.get(key[1])
+        """The partition, unless it is one of another topic that had the same name."""
+        topic, info = self._broker.topics.find(key[0]), self._broker.cluster.view.topics.get(key[0])
+        if topic is None or info is None or info.topic_id != topic.topic_id:
+            return None
+        return topic.partitions.get(key[1])
 
     def _rules(self, topic: Topic) -> Rules:
         settings = self._broker.settings.replication
