@@ -17,7 +17,7 @@ from typing import Any
 from nexus.cluster.controlling import Seen, needed, preferred
 from nexus.cluster.following import AskEpoch, Following
 from nexus.cluster.leading import Leading, Rules
-from nexus.cluster.partition_state import PartitionState, first_state, restarted
+from nexus.cluster.partition_state import PartitionState, first_state
 from nexus.log.epochs import LeaderEpochs
 
 KEY = ("t", 0)
@@ -103,7 +103,7 @@ class Sim:
 
     def write(self, state: PartitionState, token: int | None = None) -> bool:
         holds = token is None or (self.controller is not None and self.controller[1] == token)
-        if not holds or state.version != self.state.version:
+        if not holds or state.version != self.state.version or not self._leads_on(state):
             return False
         self.version += 1
         self.state = replace(state, version=self.version)
@@ -111,8 +111,16 @@ class Sim:
             self.send("store", broker.node, broker.look)
         return True
 
+    def _leads_on(self, state: PartitionState) -> bool:
+        """Whether an epoch that goes on is led by the process that was elected."""
+        admitted = self.registered().get(state.leader, 0)
+        return state.epoch != self.state.epoch or admitted < state.version
+
+    def registered(self) -> dict[int, int]:
+        return {node: at for node, (_, until, at) in self.leases.items() if until > self.now}
+
     def live(self) -> set[int]:
-        return {node for node, (_, until, _) in self.leases.items() if until > self.now}
+        return set(self.registered())
 
     def check(self) -> None:
         for broker in self.brokers:
@@ -283,10 +291,8 @@ class Broker:
         def arrive() -> None:
             held = self.sim.leases.get(self.node)
             if held is None or held[0] != mine or held[1] <= self.sim.now:
-                # A new process, or one whose lease ran out: whatever it led is over.
-                state = restarted(self.sim.state, self.node, kept_all=True)
-                if state != self.sim.state:
-                    self.sim.write(state)
+                # A new process, or one whose lease ran out: whatever it led is over, and the
+                # controller sees that by the versions.
                 self.sim.version += 1
                 admitted = self.sim.version
             else:
@@ -472,13 +478,13 @@ class Broker:
                 sim.version += 1
                 sim.controller = (self.node, sim.version)
             if sim.controller[0] == self.node:
-                answer = self._here(self._decide, sim.controller[1], sim.live(), sim.state)
+                answer = self._here(self._decide, sim.controller[1], sim.registered(), sim.state)
                 sim.send("store", self.node, answer)
 
         self.sim.send(self.node, "store", arrive)
 
-    def _decide(self, token: int, live: set[int], state: PartitionState) -> None:
-        seen = Seen(live, {KEY: state})
+    def _decide(self, token: int, registered: dict[int, int], state: PartitionState) -> None:
+        seen = Seen(set(registered), {KEY: state}, registered=registered)
         change = needed(seen).get(KEY)
         if change is None and self.sim.random.random() < 0.2:
             change = preferred(seen).get(KEY)

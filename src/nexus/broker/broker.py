@@ -7,6 +7,7 @@ is marked clean.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from nexus.broker.admin import Admin
+from nexus.broker.cluster_metrics import watch_cluster
 from nexus.broker.connection import Connection
 from nexus.broker.coordination import Coordination
 from nexus.broker.dispatch import Dispatcher
@@ -23,13 +26,19 @@ from nexus.broker.maintenance import Maintenance
 from nexus.broker.metrics import BrokerMetrics
 from nexus.broker.partition import Partition
 from nexus.broker.producer_ids import ProducerIds
+from nexus.broker.replicas import Replicas
 from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
+from nexus.broker.solo import Solo
 from nexus.broker.topics import Topics
+from nexus.cluster.partition_state import NOBODY
+from nexus.cluster.port import Coordination as Cluster
+from nexus.cluster.port import Member, TopicInfo
 from nexus.log import LogStore, PartitionLog
 from nexus.log.kernel_sync import KernelSync
 from nexus.observe.logs import get_logger
 from nexus.settings import BrokerSettings
+from nexus.settings.sections import ClusterMode
 from nexus.wire.apis import APIS
 from nexus.wire.messages.api_versions import ApiVersion
 
@@ -49,6 +58,7 @@ class Node:
     id: int
     host: str
     port: int
+    rack: str = ""
 
 
 def now_ms() -> int:
@@ -76,17 +86,28 @@ class Broker:
         self._workers = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="worker")
         self._chores = ThreadPoolExecutor(1, thread_name_prefix="chores")
         self.store = LogStore.open(settings.broker.data_dir, now_ms=self.now_ms)
+        # What is acknowledged before it is on disk can be gone after a power cut.
+        self._kept_all = settings.storage.fsync == "commit" or self.store.clean
         self.flusher = Flusher(
             self.loop,
             settings.performance.flush_threads,
             self.metrics.fsync_seconds.observe,
             KernelSync.open(),
         )
+        self.is_shared = settings.cluster.mode != "solo"
         self.topics = Topics(self.store, settings, self._make_partition, self.metrics.traffic)
-        self.groups = Coordination(self.topics, settings, steady_clock(), self.off_loop)
-        self.producer_ids = ProducerIds(
-            partial(self.in_background, self.store.reserve_producer_ids)
+        self.cluster = self._join_as(settings.cluster.mode)
+        self.admin = Admin(self.topics, self.cluster, settings)
+        self.groups = Coordination(
+            self.topics,
+            self.admin,
+            self._leader_of,
+            settings,
+            now_ms=steady_clock(),
+            off_loop=self.off_loop,
         )
+        self.replicas = Replicas(self)
+        self.producer_ids = ProducerIds(self.cluster.reserve_producer_ids)
         self.maintenance = Maintenance(self)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.server = Server(self, self.dispatcher, settings.performance)
@@ -97,13 +118,26 @@ class Broker:
     async def start(self) -> None:
         """Open the logs, make the topics that the settings list, and accept clients."""
         self._raise_limits()
-        self.topics.load()
+        if self.is_shared:
+            self.topics.recover()
+        else:
+            self.topics.load()
         self.flusher.start()
+        # Before it joins: a broker that is there but refuses connections counts as dead.
+        self.port = self.server.listen(self.settings.broker.host, self.settings.broker.port)
+        await self.cluster.start(self._as_member(), self.replicas)
+        await self.replicas.start()
         for topic in self.settings.topics:
-            await self.topics.ensure(topic.name, topic.partitions, dict(topic.configs))
+            await self.admin.ensure(
+                topic.name,
+                topic.partitions,
+                dict(topic.configs),
+                topic.replication_factor if self.settings.cluster.mode == "etcd" else 1,
+            )
         self.groups.start()
         self.metrics.watch(self)
-        self.port = self.server.listen(self.settings.broker.host, self.settings.broker.port)
+        if self.is_shared:
+            watch_cluster(self)
         await self._start_side_port()
         self.maintenance.start()
         self.loop.run_in_executor(self._chores, self.store.remove_deleted)
@@ -119,6 +153,8 @@ class Broker:
 
     async def stop(self) -> None:
         """Drain, flush and close; safe to call after a failed start."""
+        if self.is_ready:
+            await self.cluster.leave()
         self.is_ready = False
         self.is_stopping = True
         self.server.stop_accepting()
@@ -129,6 +165,8 @@ class Broker:
         await self.server.drain(DRAIN_SECONDS / 2)
         self.server.close()
         await self.side_port.stop()
+        await self.replicas.stop()
+        await self.cluster.stop()
         await self.maintenance.stop()
         self.flusher.stop()
         self.topics.close()
@@ -144,13 +182,53 @@ class Broker:
         """Run a chore on the background thread."""
         return await self.loop.run_in_executor(self._chores, work, *args)
 
-    def node_for(self, connection: Connection) -> Node:
-        """This broker, at an address that works for whoever holds the connection."""
+    def nodes_for(self, connection: Connection) -> list[Node]:
+        """Every broker that lives, at addresses that work for whoever holds the connection."""
+        members = self.cluster.view.members
+        return [self._node(members[id_], connection) for id_ in sorted(members)]
+
+    def topic_deleted(self, name: str) -> None:
+        """A topic is gone: forget what was committed for it, and what was counted."""
+        self.groups.topics_deleted([name])
+        self.metrics.forget_topic(name)
+
+    def _node(self, member: Member, connection: Connection) -> Node:
+        host = member.host
+        if host in WILDCARDS and member.id == self.settings.broker.id:
+            host = connection.local_host
+        return Node(member.id, host, member.port, member.rack)
+
+    def _as_member(self) -> Member:
         own = self.settings.broker
         host = own.advertised_host or own.host
-        if host in WILDCARDS:
-            host = connection.local_host
-        return Node(own.id, host, own.advertised_port or self.port)
+        if self.is_shared and host in WILDCARDS:
+            host = socket.gethostname()
+        port = own.advertised_port or self.port
+        rack = self.settings.cluster.rack or ""
+        return Member(own.id, host, port, rack, kept_all=self._kept_all)
+
+    def _join_as(self, mode: ClusterMode) -> Cluster:
+        me = self.settings.broker.id
+        if mode == "solo":
+            reserve = partial(self.in_background, self.store.reserve_producer_ids)
+            return Solo(self.topics, me, reserve)
+        if mode == "static":
+            from nexus.broker.static import Static  # noqa: PLC0415
+
+            known = [
+                TopicInfo(meta.name, meta.topic_id, meta.partitions, meta.configs)
+                for meta in self.store.topics.values()
+            ]
+            reserve = partial(self.in_background, self.store.reserve_producer_ids)
+            return Static(self.settings, known, reserve)
+        # Only a broker in a cluster pays for the client of etcd.
+        from nexus.cluster.etcd.coordination import EtcdCoordination  # noqa: PLC0415
+
+        return EtcdCoordination(self.settings, self.store.meta.cluster_id)
+
+    def _leader_of(self, topic: str, index: int) -> int:
+        state = self.cluster.view.state(topic, index)
+        return NOBODY if state is None else state.leader
 
     def api_versions(self) -> list[ApiVersion]:
         """The APIs that are served."""
@@ -167,10 +245,13 @@ class Broker:
     def _make_partition(self, topic: str, index: int, source: PartitionLog) -> Partition:
         commits = self.settings.storage.fsync == "commit"
         request_flush = self.flusher.request if commits else None
-        return Partition(topic, index, source, request_flush, self._on_failed)
+        return Partition(
+            topic, index, source, request_flush, self._on_failed, is_shared=self.is_shared
+        )
 
     def _on_failed(self, partition: Partition) -> None:
         self.metrics.error("storage")
+        self.replicas.failed(partition)
         self.maintenance.bring_back(partition)
 
     def _raise_limits(self) -> None:

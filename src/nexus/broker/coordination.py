@@ -1,4 +1,5 @@
-"""Runs the group coordinators: one pure `Coordinator` for each partition of the offsets topic.
+"""Runs the group coordinators: one pure `Coordinator` for each partition of the offsets topic that
+is led here.
 
 Requests go in, replies come out as futures, and what a coordinator wants stored is appended to its
 partition like any other acks=all write. A coordinator answers "loading" until it has replayed its
@@ -12,8 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from nexus.broker.admin import Admin
 from nexus.broker.partition import Partition
-from nexus.broker.topics import OFFSETS_TOPIC, Topics
+from nexus.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from nexus.groups import (
     Coordinator,
     Effects,
@@ -51,6 +53,7 @@ class CoordinatorNotAvailable(ProtocolError):
 
 Ask = Callable[[object, int], Effects]
 OffLoop = Callable[..., Any]
+LeaderOf = Callable[[str, int], int]
 
 
 class Runner:
@@ -68,6 +71,9 @@ class Runner:
 
     async def load(self, off_loop: OffLoop) -> None:
         """Replay the partition, then serve."""
+        if (leading := self.partition.leading) is not None:
+            # All that was ever acknowledged counts, and a new leader must first know what that is.
+            await self.partition.safe(leading.first)
         offset = self.partition.log.start_offset
         while offset < self.partition.high_watermark:
             records, offset = await off_loop(_read_chunk, self.partition.log, offset)
@@ -149,15 +155,20 @@ class Coordination:
     def __init__(
         self,
         topics: Topics,
+        admin: Admin,
+        leader_of: LeaderOf,
         settings: BrokerSettings,
+        *,
         now_ms: Callable[[], int],
         off_loop: OffLoop,
     ) -> None:
         self._topics = topics
+        self._admin = admin
+        self._leader_of = leader_of
         self._settings = settings
         self._now_ms = now_ms
         self._off_loop = off_loop
-        self._runners: list[Runner] = []
+        self._runners: dict[int, Runner] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._config = GroupConfig(
             session_timeout_min_ms=settings.groups.session_timeout_min_ms,
@@ -168,34 +179,68 @@ class Coordination:
         )
 
     def start(self) -> None:
-        """Load the groups that are there, in the background."""
+        """Load the groups that are kept here, in the background."""
         topic = self._topics.find(OFFSETS_TOPIC)
-        if topic is None or self._runners:
-            return
-        for partition in topic.partitions:
-            runner = Runner(partition, Coordinator(self._config, _new_id), self._now_ms)
-            self._runners.append(runner)
-            if partition.high_watermark == partition.log.start_offset:
-                runner.run(runner.coordinator.loaded(self._now_ms()))
-                continue
-            task = asyncio.ensure_future(runner.load(self._off_loop))
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
+        for partition in topic.partitions.values() if topic is not None else ():
+            if partition.is_leader and partition.index not in self._runners:
+                self.gained(partition)
 
-    async def ensure(self) -> None:
+    def gained(self, partition: Partition) -> None:
+        """A partition of the offsets topic is led here now: its groups are coordinated here."""
+        self.lost(partition)
+        runner = Runner(partition, Coordinator(self._config, _new_id), self._now_ms)
+        self._runners[partition.index] = runner
+        if partition.log.end_offset == partition.log.start_offset:
+            runner.run(runner.coordinator.loaded(self._now_ms()))
+            return
+        task = asyncio.ensure_future(self._load(runner))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def lost(self, partition: Partition) -> None:
+        """Another broker coordinates the groups of a partition, or nobody for now."""
+        runner = self._runners.pop(partition.index, None)
+        if runner is not None:
+            runner.close()
+
+    async def _load(self, runner: Runner) -> None:
+        try:
+            await runner.load(self._off_loop)
+        except ProtocolError as error:
+            log.warning("groups are not loaded", partition=runner.partition.index, why=str(error))
+
+    async def ensure(self) -> Topic:
         """Make the offsets topic at its first use."""
-        if not self._runners:
-            count = self._settings.groups.offsets_partitions
-            try:
-                await self._topics.ensure(OFFSETS_TOPIC, count, OFFSETS_CONFIGS)
-            except ProtocolError as error:
-                raise CoordinatorNotAvailable(f"groups cannot be kept now: {error}") from error
-            self.start()
+        found = self._topics.find(OFFSETS_TOPIC)
+        if found is not None and (self._runners or found.count > len(found.partitions)):
+            return found
+        groups = self._settings.groups
+        try:
+            replication = self._admin.most(groups.offsets_replication)
+            found = await self._admin.ensure(
+                OFFSETS_TOPIC, groups.offsets_partitions, OFFSETS_CONFIGS, replication
+            )
+        except ProtocolError as error:
+            raise CoordinatorNotAvailable(f"groups cannot be kept now: {error}") from error
+        self.start()
+        return found
+
+    async def coordinator_of(self, group_id: str) -> int:
+        """The broker that coordinates a group; -1 while nobody does."""
+        topic = await self.ensure()
+        return self._leader_of(OFFSETS_TOPIC, partition_for(group_id, topic.count))
 
     async def runner_for(self, group_id: str) -> Runner:
-        """The runner of a group's coordinator."""
-        await self.ensure()
-        return self._runners[partition_for(group_id, len(self._runners))]
+        """The runner of a group's coordinator; one that refuses all where that is not here."""
+        topic = await self.ensure()
+        index = partition_for(group_id, topic.count)
+        return self._runners.get(index) or self._elsewhere()
+
+    def _elsewhere(self) -> Runner:
+        coordinator = Coordinator(self._config, _new_id)
+        coordinator.close()
+        # It is never asked to store anything, so it needs no partition.
+        return Runner(None, coordinator, self._now_ms)  # type: ignore[arg-type]
 
     async def ask(self, group_id: str, request: Callable[[Coordinator], Ask]) -> Any:
         """Put a request to the coordinator of a group."""
@@ -204,12 +249,12 @@ class Coordination:
 
     def coordinators(self) -> Iterator[Coordinator]:
         """Every coordinator."""
-        for runner in self._runners:
+        for runner in self._runners.values():
             yield runner.coordinator
 
     def topics_deleted(self, names: list[str]) -> None:
         """Topics are gone: forget what groups committed for them."""
-        for runner in self._runners:
+        for runner in list(self._runners.values()):
             runner.run(runner.coordinator.topics_deleted(names, self._now_ms()))
 
     def lags(self) -> Iterator[tuple[tuple[str, str, str], float]]:
@@ -220,8 +265,9 @@ class Coordination:
                 result = coordinator.fetch_offsets(FetchOffsetsRequest(group.group_id))
                 for (name, index), committed in result.offsets.items():
                     topic = self._topics.find(name)
-                    if topic is not None and index < len(topic.partitions):
-                        end = topic.partitions[index].high_watermark
+                    here = None if topic is None else topic.partitions.get(index)
+                    if here is not None:
+                        end = here.high_watermark
                         lag = max(end - committed.offset, 0)
                         yield (group.group_id, name, str(index)), lag
 
@@ -229,7 +275,7 @@ class Coordination:
         """Answer everyone who waits and stop."""
         for task in self._loading:
             task.cancel()
-        for runner in self._runners:
+        for runner in self._runners.values():
             runner.close()
 
 

@@ -87,7 +87,9 @@ class Maintenance:
 
     async def _clean(self) -> None:
         for partition in self._broker.topics.partitions():
-            if partition.log.failure is None and not partition.is_retired:
+            # What is not agreed on yet may still be replaced, and what it replaced come back.
+            is_agreed = partition.high_watermark >= partition.log.active_base
+            if partition.log.failure is None and not partition.is_retired and is_agreed:
                 await self._broker.in_background(self._clean_one, partition)
 
     def _clean_one(self, partition: Partition) -> None:
@@ -115,5 +117,6 @@ class Maintenance:
                 delay = min(delay * 2, REOPEN_SECONDS_MAX)
                 continue
             partition.on_reopened()
+            self._broker.replicas.came_back(partition)
             log.info("partition is back", topic=partition.topic, partition=partition.index)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nexus.broker.cluster_metrics import cluster_health
 from nexus.observe.health import facts
 from nexus.observe.http import SidePort
 from nexus.observe.pages import json_page, metrics_page
@@ -27,6 +28,7 @@ def side_port(broker: Broker) -> SidePort:
                 f"{p.topic}/{p.index}: {p.log.failure}" for p in partitions if p.log.failure
             ],
             "connections": len(broker.server.connections),
+            **(cluster_health(broker) if broker.is_shared else {}),
             **facts(own.data_dir),
         }
 

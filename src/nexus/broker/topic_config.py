@@ -22,6 +22,7 @@ INT64_MAX: Final = 2**63 - 1
 class ConfigType(IntEnum):
     """The types that DescribeConfigs names."""
 
+    BOOLEAN = 1
     STRING = 2
     INT = 3
     LONG = 5
@@ -157,6 +158,14 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             "replicas that must have a message before acks=all is answered",
         ),
         Definition(
+            "replication.mode",
+            ConfigType.STRING,
+            lambda s, _: s.replication.mode,
+            _one_of("sync", "quorum", "async"),
+            "what acks=all waits for: every replica in sync, of whom a majority must be in sync"
+            " for quorum, or for async the leader alone",
+        ),
+        Definition(
             "retention.bytes",
             ConfigType.LONG,
             lambda s, partitions: str(s.storage.partition_retention_bytes(partitions)),
@@ -190,6 +199,13 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             lambda s, _: str(s.storage.segment_ms),
             _number(1, INT64_MAX),
             "the age at which a log starts a new segment",
+        ),
+        Definition(
+            "unclean.leader.election.enable",
+            ConfigType.BOOLEAN,
+            lambda s, _: str(s.replication.unclean_leader_election).lower(),
+            _one_of("true", "false"),
+            "whether a replica that lacks acknowledged messages may lead when no other is left",
         ),
     )
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +17,9 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from nexus.broker.metrics import TopicTraffic
-from nexus.broker.partition import Partition
+from nexus.broker.partition import NotLeader, Partition
 from nexus.broker.topic_config import check_configs, log_config, target_codec
+from nexus.cluster.port import TopicInfo
 from nexus.log import LogConfig, LogStore, PartitionLog, TopicMeta
 from nexus.settings import BrokerSettings
 from nexus.wire.compression import Codec
@@ -42,12 +43,13 @@ MakePartition = Callable[[str, int, PartitionLog], Partition]
 
 @dataclass(slots=True)
 class Topic:
-    """One topic with its partitions, by index."""
+    """One topic with those of its partitions, by index, whose logs are here."""
 
     name: str
     topic_id: UUID
     configs: dict[str, str]
-    partitions: list[Partition]
+    count: int
+    partitions: dict[int, Partition]
     traffic: TopicTraffic
     codec: Codec | None = None
     is_compacted: bool = False
@@ -62,6 +64,15 @@ class Topic:
         self.configs = configs
         self.codec = target_codec(configs)
         self.is_compacted = "compact" in configs.get("cleanup.policy", "delete")
+
+    def partition(self, index: int) -> Partition:
+        """One partition; UnknownTopicOrPartition, or NotLeader where only others have it."""
+        found = self.partitions.get(index)
+        if found is not None:
+            return found
+        if 0 <= index < self.count:
+            raise NotLeader(f"{self.name}/{index} is not kept here")
+        raise UnknownTopicOrPartition(f"topic {self.name} has no partition {index}")
 
 
 class Topics:
@@ -87,7 +98,7 @@ class Topics:
         """Open every log in the data directory."""
         logs = self._store.load(self._config_for)
         for meta in self._store.topics.values():
-            self._add(meta, [logs[meta.name, index] for index in range(meta.partitions)])
+            self._add(meta, {index: logs[meta.name, index] for index in meta.numbers})
 
     def close(self) -> None:
         """Wait for changes under way."""
@@ -102,7 +113,11 @@ class Topics:
     def partitions(self) -> Iterator[Partition]:
         """Every partition of every topic."""
         for topic in self:
-            yield from topic.partitions
+            yield from topic.partitions.values()
+
+    def creating(self, name: str) -> asyncio.Task[Topic] | None:
+        """The making of a topic, while it is under way here."""
+        return self._creating.get(name)
 
     def find(self, name: str) -> Topic | None:
         """The topic of that name."""
@@ -120,16 +135,13 @@ class Topics:
         return found
 
     def partition(self, name: str, index: int) -> Partition:
-        """One partition, or UnknownTopicOrPartition."""
-        partitions = self.topic(name).partitions
-        if not 0 <= index < len(partitions):
-            raise UnknownTopicOrPartition(f"topic {name} has no partition {index}")
-        return partitions[index]
+        """One partition; UnknownTopicOrPartition, or NotLeader where only others have it."""
+        return self.topic(name).partition(index)
 
     def has(self, name: str, index: int) -> bool:
         """Whether there is such a partition."""
         topic = self._by_name.get(name)
-        return topic is not None and 0 <= index < len(topic.partitions)
+        return topic is not None and 0 <= index < topic.count
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> Topic:
         """Make a topic; InvalidTopic, InvalidPartitions, InvalidConfig or TopicAlreadyExists."""
@@ -169,7 +181,7 @@ class Topics:
             raise PolicyViolation(f"{name} belongs to the broker and cannot be deleted")
         del self._by_name[name]
         self._by_id.pop(topic.topic_id, None)
-        for one in topic.partitions:
+        for one in topic.partitions.values():
             one.retire()
         remains = await self._on_disk(partial(self._store.delete_topic, name))
         await self._on_disk(partial(_remove, self._store, remains))
@@ -179,8 +191,9 @@ class Topics:
         topic = self.check_growth(name, count)
         work = partial(self._store.add_partitions, name, count, self._config_for)
         logs = await self._on_disk(work)
-        for log in logs:
-            topic.partitions.append(self._make(name, len(topic.partitions), log))
+        for index, log in enumerate(logs, topic.count):
+            topic.partitions[index] = self._make(name, index, log)
+        topic.count = count
         self._configure(topic)
 
     def check_growth(self, name: str, count: int) -> Topic:
@@ -189,9 +202,9 @@ class Topics:
         if topic.is_internal:
             raise PolicyViolation(f"{name} belongs to the broker and cannot grow")
         _check_count(count)
-        if count <= len(topic.partitions):
+        if count <= topic.count:
             raise InvalidPartitions(
-                f"topic {name} has {len(topic.partitions)} partitions; {count} would not be more"
+                f"topic {name} has {topic.count} partitions; {count} would not be more"
             )
         return topic
 
@@ -204,19 +217,76 @@ class Topics:
         self._configure(topic)
 
     def _configure(self, topic: Topic) -> None:
-        config = log_config(self._settings, len(topic.partitions), topic.configs)
-        for one in topic.partitions:
+        config = log_config(self._settings, topic.count, topic.configs)
+        for one in topic.partitions.values():
             one.log.set_config(config)
 
     async def _create(self, name: str, partitions: int, configs: dict[str, str]) -> Topic:
         work = partial(self._store.create_topic, name, partitions, configs, self._config_for)
         meta, logs = await self._on_disk(work)
-        return self._add(meta, logs)
+        return self._add(meta, dict(enumerate(logs)))
 
-    def _add(self, meta: TopicMeta, logs: list[PartitionLog]) -> Topic:
-        partitions = [self._make(meta.name, index, log) for index, log in enumerate(logs)]
+    # In a cluster: what is agreed on comes in, and is carried out here ------------------------
+
+    def recover(self) -> None:
+        """Open every log in the data directory; the cluster will say which of them count."""
+        self._store.load(self._config_for)
+
+    async def adopt(self, info: TopicInfo, numbers: Collection[int]) -> Topic:
+        """Know a topic as the cluster has it, and keep these of its partitions here."""
+        known = self._by_name.get(info.name)
+        if known is not None and known.topic_id != info.topic_id:
+            await self.forget(info.name, keep=True)
+        meta = TopicMeta(info.name, info.topic_id, info.partitions, dict(info.configs))
+        logs = await self._on_disk(partial(self._kept, meta, numbers))
+        topic = self._by_name.get(info.name) or self._add(meta, {})
+        for index in sorted(logs.keys() - topic.partitions.keys()):
+            topic.partitions[index] = self._make(info.name, index, logs[index])
+        topic.count = info.partitions
+        topic.adopt(dict(info.configs))
+        self._configure(topic)
+        return topic
+
+    def _kept(self, meta: TopicMeta, numbers: Collection[int]) -> dict[int, PartitionLog]:
+        old = self._store.topics.get(meta.name)
+        if numbers or (old is not None and old.topic_id == meta.topic_id):
+            self._store.host(meta, numbers, self._config_for)
+        return {index: self._store.logs[meta.name, index] for index in numbers}
+
+    def kept(self, name: str) -> set[int]:
+        """The partitions of a topic whose logs are here, wanted or not."""
+        meta = self._store.topics.get(name)
+        return set(meta.numbers) if meta is not None else set()
+
+    async def forget(self, name: str, *, keep: bool) -> None:
+        """A topic is no more: remove what is here of it, or set it aside."""
+        topic = self._by_name.pop(name, None)
+        if topic is None:
+            return
+        self._by_id.pop(topic.topic_id, None)
+        for one in topic.partitions.values():
+            one.retire()
+        if topic.partitions and keep:
+            await self._on_disk(partial(self._store.set_aside, name))
+        elif topic.partitions:
+            remains = await self._on_disk(partial(self._store.delete_topic, name))
+            await self._on_disk(partial(_remove, self._store, remains))
+
+    async def release(self, name: str, index: int) -> None:
+        """A partition is kept elsewhere now: remove its log."""
+        one = self._by_name[name].partitions.pop(index, None)
+        if one is not None:
+            one.step_down(one.leader_epoch)
+            one.is_retired = True
+        remains = await self._on_disk(partial(self._store.unhost, name, index))
+        await self._on_disk(partial(_remove, self._store, remains))
+
+    def _add(self, meta: TopicMeta, logs: Mapping[int, PartitionLog]) -> Topic:
+        partitions = {index: self._make(meta.name, index, log) for index, log in logs.items()}
         traffic = self._traffic_for(meta.name)
-        topic = Topic(meta.name, meta.topic_id, dict(meta.configs), partitions, traffic)
+        topic = Topic(
+            meta.name, meta.topic_id, dict(meta.configs), meta.partitions, partitions, traffic
+        )
         self._by_name[meta.name] = topic
         self._by_id[meta.topic_id] = topic
         return topic

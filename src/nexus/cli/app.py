@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "queue": "nexus.cli.queue",
+    "cluster": "nexus.cli.cluster",
     "config": "nexus.cli.config",
     "bench": "nexus.cli.bench",
 }

@@ -37,6 +37,8 @@ class Rules:
 class _Follower:
     end: int = -1  # what it has, as it told in this epoch; -1 before it told
     caught_up_at: float = _NEVER
+    asked_at: float = _NEVER  # when it asked last, and where the leader's log ended then
+    asked_end: int = 0
 
 
 @dataclass(slots=True)
@@ -96,6 +98,10 @@ class Leading:
         follower.end = offset
         if self.end - offset <= self.rules.lag_records:
             follower.caught_up_at = now
+        elif offset >= follower.asked_end:
+            # It has all that there was then: under load it is always a fetch behind.
+            follower.caught_up_at = max(follower.caught_up_at, follower.asked_at)
+        follower.asked_at, follower.asked_end = now, self.end
         return self._advance()
 
     def propose(self, now: float) -> PartitionState | None:

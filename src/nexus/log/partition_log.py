@@ -108,6 +108,11 @@ class PartitionLog:
         """Bytes of all segments, without their indexes."""
         return sum(segment.size for segment in self.segments)
 
+    @property
+    def active_base(self) -> int:
+        """Where the segment that is written to begins."""
+        return self.segments[-1].base_offset if self.segments else 0
+
     def set_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
         self.config = config
@@ -170,6 +175,11 @@ class PartitionLog:
                 self._write(batch, base_offset, next_offset, header.max_timestamp, now)
                 self.leader_epochs.note(header.leader_epoch, base_offset)
                 self.producers.replay(header, now)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leadership begins here, at the end of the log, whether or not it writes anything."""
+        with self.lock:
+            self.leader_epochs.note(epoch, self.end_offset)
 
     def _skip_to(self, offset: int) -> None:
         """Leave out offsets that the other log does not have."""

@@ -93,9 +93,7 @@ class LogStore:
 
     def load(self, config_for: ConfigFor) -> dict[Key, PartitionLog]:
         """Open every partition; one that cannot be opened is there, but offline."""
-        wanted = [
-            (meta, number) for meta in self.topics.values() for number in range(meta.partitions)
-        ]
+        wanted = [(meta, number) for meta in self.topics.values() for number in meta.numbers]
         opened = _side_by_side(lambda one: self._open_log(*one, config_for(one[0])), wanted)
         for (meta, number), log in zip(wanted, opened, strict=True):
             self.logs[meta.name, number] = log
@@ -149,7 +147,9 @@ class LogStore:
             self._add(meta, old.partitions, logs)
             return logs
 
-    def _make_logs(self, meta: TopicMeta, numbers: range, config: LogConfig) -> list[PartitionLog]:
+    def _make_logs(
+        self, meta: TopicMeta, numbers: Iterable[int], config: LogConfig
+    ) -> list[PartitionLog]:
         logs = []
         for number in numbers:
             directory = self._partition_dir(meta.name, number)
@@ -191,12 +191,79 @@ class LogStore:
             except OSError as error:
                 raise StorageError(f"topic {name} cannot be deleted: {error}") from error
             del self.topics[name]
-            for number in range(meta.partitions):
-                self._points.pop(_point_name(meta, number), None)
+            self._let_go(meta)
+            return grave
+
+    def _let_go(self, meta: TopicMeta) -> None:
+        for number in meta.numbers:
+            self._points.pop(_point_name(meta, number), None)
+            log = self.logs.pop((meta.name, number), None)
+            if log is not None:
+                log.abandon()
+
+    # Topics that other brokers share --------------------------------------------------------------
+
+    def host(
+        self, meta: TopicMeta, numbers: Iterable[int], config_for: ConfigFor
+    ) -> dict[int, PartitionLog]:
+        """Keep these partitions of a topic here too; returns the logs of those that are new.
+
+        What the topic is called and set to is taken from `meta`. A topic of the same name that is
+        another one is set aside, not deleted: nobody here knows whether it is still wanted.
+        """
+        with self._mutex:
+            old = self.topics.get(meta.name)
+            if old is not None and old.topic_id != meta.topic_id:
+                self.set_aside(meta.name)
+                old = None
+            known = () if old is None or old.local is None else old.local
+            added = sorted(set(numbers) - set(known))
+            meta = replace(meta, local=tuple(sorted({*known, *added})))
+            directory = self._topic_dir(meta.name)
+            try:
+                directory.mkdir(exist_ok=True)
+                logs = self._make_logs(meta, added, config_for(meta))
+                meta.save(directory)
+                sync_directory(directory.parent)
+            except (OSError, StorageError) as error:
+                raise StorageError(f"topic {meta.name} cannot be kept here: {error}") from error
+            self.topics[meta.name] = meta
+            made = dict(zip(added, logs, strict=True))
+            self.logs.update({(meta.name, number): log for number, log in made.items()})
+            return made
+
+    def unhost(self, name: str, number: int) -> Path:
+        """Keep a partition here no more; returns what `remove` has to clear away."""
+        with self._mutex:
+            old = self._known(name)
+            meta = replace(old, local=tuple(one for one in old.numbers if one != number))
+            grave = self._grave()
+            try:
+                meta.save(self._topic_dir(name))
                 log = self.logs.pop((name, number), None)
                 if log is not None:
                     log.abandon()
+                self._partition_dir(name, number).rename(grave)
+            except OSError as error:
+                raise StorageError(f"{name}/{number} cannot be removed: {error}") from error
+            self._points.pop(_point_name(old, number), None)
+            self.topics[name] = meta
             return grave
+
+    def set_aside(self, name: str) -> None:
+        """Serve a topic no more, and leave its data where a person can find it."""
+        with self._mutex:
+            meta = self._known(name)
+            place = self.data_dir / "stray" / f"{name}-{meta.topic_id}"
+            try:
+                place.parent.mkdir(exist_ok=True)
+                self._topic_dir(name).rename(place)
+                sync_directory(self.data_dir / "topics")
+            except OSError as error:
+                raise StorageError(f"topic {name} cannot be set aside: {error}") from error
+            _log.warning("topic %s is not the cluster's; its data is kept in %s", name, place)
+            del self.topics[name]
+            self._let_go(meta)
 
     def remove(self, remains: Path) -> None:
         """Free the space of a deleted topic; takes as long as the file system does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -31,10 +32,17 @@ class TopicMeta:
     partitions: int
     configs: dict[str, str] = field(default_factory=dict)
     created_ms: int = 0
+    # Which partitions are kept here, where other brokers have the rest; None for all of them.
+    local: tuple[int, ...] | None = None
+
+    @property
+    def numbers(self) -> Iterable[int]:
+        """The partitions that are kept here."""
+        return range(self.partitions) if self.local is None else self.local
 
     def save(self, directory: Path) -> None:
         """Write `topic.json` durably: from here on the topic is what this says."""
-        record = {
+        record: dict[str, object] = {
             "version": _VERSION,
             "name": self.name,
             "topic_id": str(self.topic_id),
@@ -42,6 +50,8 @@ class TopicMeta:
             "configs": self.configs,
             "created_ms": self.created_ms,
         }
+        if self.local is not None:
+            record["local"] = list(self.local)
         write_file(directory / FILE_NAME, json.dumps(record, indent=2).encode() + b"\n")
 
     @classmethod
@@ -56,6 +66,7 @@ class TopicMeta:
                 partitions=int(record["partitions"]),
                 configs={str(key): str(value) for key, value in record["configs"].items()},
                 created_ms=int(record["created_ms"]),
+                local=None if (local := record.get("local")) is None else tuple(map(int, local)),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TopicUnreadable(f"{path} cannot be read: {error}") from error

@@ -5,11 +5,12 @@ A value that is unknown, impossible or contradicts another is one SettingsError.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from nexus.settings.checks import check_broker, choose_fsync
+from nexus.settings.errors import SettingsError
 from nexus.settings.options import (
     FlagValue,
     Inputs,
@@ -27,6 +28,7 @@ from nexus.settings.sections import (
     PerformanceSection,
     ReplicationSection,
     StorageSection,
+    parse_peers,
 )
 from nexus.settings.topics import TopicDefaults, TopicSettings, resolve_topics
 
@@ -107,7 +109,8 @@ def load_broker_settings(
         provenance=MappingProxyType(provenance),
         topic_values=MappingProxyType(topic_values),
     )
-    check_broker(settings)
+    check_broker(_as_one(settings))
+    _check_cluster(settings)
     return settings
 
 
@@ -126,6 +129,25 @@ def read_inputs(
     sections = entries_below(entries, "the file", file)
     refuse_unknown(sections, [*SECTIONS, "topics", *OTHER_PARTS], "", file)
     return Inputs(file, sections, environ, flags)
+
+
+def _as_one(settings: BrokerSettings) -> BrokerSettings:
+    """The settings as a broker alone has them: those checks hold for every mode."""
+    return replace(settings, cluster=replace(settings.cluster, mode="solo"))
+
+
+def _check_cluster(settings: BrokerSettings) -> None:
+    cluster = settings.cluster
+    where = f"{settings.provenance['cluster.peers'].where}: cluster.peers"
+    try:
+        peers = parse_peers(cluster.peers)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    if cluster.mode == "static" and settings.broker.id not in peers:
+        raise SettingsError(
+            f"{where}: found {', '.join(cluster.peers) or 'none'},"
+            f" expected all brokers of the static cluster, this one ({settings.broker.id}) too"
+        )
 
 
 def _topic_defaults(built: Mapping[str, Any]) -> TopicDefaults:

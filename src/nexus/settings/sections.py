@@ -6,6 +6,7 @@ A field's name carries its unit (`segment_bytes`, `segment_ms`); its key is what
 """
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,12 +22,15 @@ from nexus.settings.kinds import (
     Text,
     TextList,
     Whole,
+    split_host_port,
 )
 from nexus.settings.options import option
 from nexus.settings.units import UNLIMITED
 
 Fsync = Literal["commit", "interval", "never"]
 ClusterMode = Literal["solo", "static", "etcd"]
+PartitionStrategy = Literal["ring", "modulo", "dynamic"]
+ReplicationMode = Literal["sync", "quorum", "async"]
 LogFormat = Literal["auto", "human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -66,7 +70,10 @@ class BrokerSection:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSection:
-    """How brokers find each other; `bootstrap_servers` takes effect with a mode other than solo."""
+    """How brokers find each other; all but the mode takes effect with one other than solo.
+
+    `peers` is for static, `etcd_endpoints` and what follows it for etcd.
+    """
 
     mode: ClusterMode = option("mode", Choice(("solo", "static", "etcd")), "solo")
     cluster_id: str = option("cluster_id", Text(), "local-cluster", environment=("CLUSTER_ID",))
@@ -75,6 +82,20 @@ class ClusterSection:
         TextList(HostPort(), 'a list such as ["broker-1:9092", "broker-2:9092"]'),
         (),
     )
+    peers: tuple[str, ...] = option(
+        "peers", TextList(Text(), 'a list such as ["1@broker-1:9092", "2@broker-2:9092"]'), ()
+    )
+    rack: str | None = option("rack", Maybe(Text()), None)
+    partition_strategy: PartitionStrategy = option(
+        "partition_strategy", Choice(("ring", "modulo", "dynamic")), "ring"
+    )
+    etcd_endpoints: str = option(
+        "etcd_endpoints", Text(), "localhost:2379", environment=("ETCD_ENDPOINTS",)
+    )
+    lease_ms: int = option("lease_time", Duration(2_000, 60_000), "3s")
+    broker_gone_after_ms: int = option("broker_gone_after", Duration(1_000, unlimited=True), "10m")
+    rebuilds_at_once: int = option("rebuilds_at_once", Whole(1, 1_000), 4)
+    preferred_leaders_ms: int = option("preferred_leaders_interval", Duration(100), "5s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +153,8 @@ class ReplicationSection:
     min_insync_replicas: int = option("min_insync_replicas", Whole(1, 100), 1)
     replica_lag_time_max_ms: int = option("replica_lag_time_max", Duration(1), "10s")
     replica_lag_records_max: int = option("replica_lag_records_max", Whole(1), 1000)
+    mode: ReplicationMode = option("mode", Choice(("sync", "quorum", "async")), "sync")
+    unclean_leader_election: bool = option("unclean_leader_election", Flag(), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +168,19 @@ class GroupsSection:
     session_timeout_min_ms: int = option("session_timeout_min", Duration(1), "1s")
     session_timeout_max_ms: int = option("session_timeout_max", Duration(1), "30m")
     offsets_partitions: int = option("offsets_partitions", Whole(1, 1_000), 16)
+    # As many as there are brokers where that is fewer.
+    offsets_replication: int = option("offsets_replication", Whole(1, 100), 3)
+
+
+def parse_peers(texts: Iterable[str]) -> dict[int, tuple[str, int]]:
+    """The address of each peer by its id; ValueError says what was expected."""
+    peers: dict[int, tuple[str, int]] = {}
+    for text in texts:
+        node, separator, address = text.partition("@")
+        if not separator or not node.isdecimal() or int(node) in peers:
+            raise ValueError(f'found "{text}", expected each broker once, as in "1@broker-1:9092"')
+        peers[int(node)] = split_host_port(address)
+    return peers
 
 
 def partition_share(topic_bytes: int, partitions: int) -> int:

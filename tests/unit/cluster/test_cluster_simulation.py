@@ -106,3 +106,11 @@ def test_a_new_leader_that_shows_its_old_watermark_is_found_out(
 ) -> None:
     monkeypatch.setattr(Leading, "is_settled", True)
     assert next(_found(range(40)), None)
+
+
+def test_a_process_that_goes_on_with_its_predecessors_epoch_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sim, "_leads_on", lambda *_: True)
+    monkeypatch.setattr(controlling, "_restarted", lambda state, _: state)
+    assert next(_found(range(40)), None)

@@ -219,8 +219,14 @@ def test_shown_values_load_again_to_the_same(tmp_path: Path) -> None:
             " fsync: interval, or no fsync_interval",
         ),
         (
-            "cluster: {mode: etcd}",
-            'nexus.yaml:1: cluster.mode: "etcd" is not available in this version; expected solo',
+            "cluster: {mode: static}",
+            "default: cluster.peers: found none, expected all brokers of the static cluster,"
+            " this one (1) too",
+        ),
+        (
+            "cluster: {peers: [1@a:9092, 1@b:9092]}",
+            'nexus.yaml:1: cluster.peers: found "1@b:9092", expected each broker once,'
+            ' as in "1@broker-1:9092"',
         ),
         (
             "cluster: {bootstrap_servers: [broker-1]}",

@@ -83,13 +83,13 @@ async def _apply(broker: Broker, name: str, configs: Configs, validate_only: boo
         raise PolicyViolation(f"{name} belongs to the broker")
     check_configs(configs)
     if not validate_only:
-        await broker.topics.set_configs(name, configs)
+        await broker.admin.set_configs(name, configs)
 
 
 def _changed(broker: Broker, resource: incremental_alter_configs.AlterConfigsResource) -> Configs:
     topic = broker.topics.topic(resource.resource_name)
     configs: Configs = dict(topic.configs)
-    now = effective(broker.settings, len(topic.partitions), topic.configs)
+    now = effective(broker.settings, topic.count, topic.configs)
     for change in resource.configs:
         _change(configs, now, change)
     return configs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nexus.broker.dispatch import Request
+from nexus.broker.handlers.create_topics import check_assignment
 from nexus.wire.errors import InvalidReplicaAssignment, ProtocolError
 from nexus.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -32,22 +33,23 @@ async def _grow(
     result = CreatePartitionsTopicResult(name=wanted.name)
     try:
         topic = broker.topics.check_growth(wanted.name, wanted.count)
-        _check_assignments(broker, wanted, wanted.count - len(topic.partitions))
+        assignment = _assignment(broker, wanted, wanted.count - topic.count)
         if not validate_only:
-            await broker.topics.add_partitions(wanted.name, wanted.count)
+            await broker.admin.grow(wanted.name, wanted.count, assignment)
     except ProtocolError as error:
         result.error_code = error.code
         result.error_message = str(error)
     return result
 
 
-def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int) -> None:
+def _assignment(
+    broker: Broker, wanted: CreatePartitionsTopic, added: int
+) -> tuple[tuple[int, ...], ...]:
+    """Who is to hold the new partitions; empty where the cluster decides."""
     if wanted.assignments is None:
-        return
-    everyone = [broker.settings.broker.id]
-    if len(wanted.assignments) != added or any(
-        a.broker_ids != everyone for a in wanted.assignments
-    ):
-        raise InvalidReplicaAssignment(
-            f"{added} assignments are needed, each to broker {everyone[0]}"
-        )
+        return ()
+    assignment = tuple(tuple(one.broker_ids) for one in wanted.assignments)
+    if len(assignment) != added:
+        raise InvalidReplicaAssignment(f"{added} assignments are needed, one a new partition")
+    check_assignment(broker, assignment)
+    return assignment

@@ -1,7 +1,7 @@
 """CreateTopics: versions 2 to 7.
 
-Partition count -1 takes the broker's default. A single broker holds every replica there is, so a
-replication factor above the number of brokers is refused.
+Partition count and replication factor -1 take the broker's defaults. Replicas are on distinct
+brokers, so a replication factor above the number of live brokers is refused.
 """
 
 from __future__ import annotations
@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from nexus.broker.dispatch import Request
 from nexus.broker.topic_config import ConfigSource, effective
-from nexus.wire.errors import (
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
-    InvalidRequest,
-    ProtocolError,
-)
+from nexus.cluster.port import NewTopic
+from nexus.wire.errors import InvalidReplicaAssignment, InvalidRequest, ProtocolError
 from nexus.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -27,7 +23,6 @@ from nexus.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
-BROKERS: Final = 1
 DEFAULT: Final = -1
 
 
@@ -52,43 +47,50 @@ async def _create(
     try:
         if is_double:
             raise InvalidRequest(f"topic {wanted.name} is named twice in one request")
-        count = _partition_count(broker, wanted)
-        checked = broker.topics.check_new(wanted.name, count, configs)
+        new = _new_topic(broker, wanted)
+        checked = broker.topics.check_new(wanted.name, new.partitions, configs)
         if not validate_only:
-            result.topic_id = (await broker.topics.create(wanted.name, count, checked)).topic_id
-        result.num_partitions = count
-        result.replication_factor = BROKERS
-        result.configs = _configs(broker, count, checked)
+            made = await broker.admin.create(new._replace(configs=checked))
+            result.topic_id = made.topic_id
+        result.num_partitions = new.partitions
+        result.replication_factor = new.replication
+        result.configs = _configs(broker, new.partitions, checked)
     except ProtocolError as error:
         result.error_code = error.code
         result.error_message = str(error)
     return result
 
 
-def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
+def _new_topic(broker: Broker, wanted: CreatableTopic) -> NewTopic:
     if wanted.assignments:
         return _assigned(broker, wanted)
-    if wanted.replication_factor not in {DEFAULT, BROKERS}:
-        raise InvalidReplicationFactor(
-            f"replication factor {wanted.replication_factor} with {BROKERS} broker"
-        )
-    if wanted.num_partitions == DEFAULT:
-        return broker.settings.broker.default_partitions
-    return wanted.num_partitions
+    replication = broker.admin.replication(wanted.replication_factor)
+    count = wanted.num_partitions
+    if count == DEFAULT:
+        count = broker.settings.broker.default_partitions
+    return NewTopic(wanted.name, count, replication, {})
 
 
-def _assigned(broker: Broker, wanted: CreatableTopic) -> int:
+def _assigned(broker: Broker, wanted: CreatableTopic) -> NewTopic:
     if wanted.num_partitions != DEFAULT or wanted.replication_factor != DEFAULT:
         raise InvalidRequest("give either assignments or counts, not both")
-    indexes = sorted(one.partition_index for one in wanted.assignments)
-    everyone = [broker.settings.broker.id]
-    if indexes != list(range(len(indexes))) or any(
-        one.broker_ids != everyone for one in wanted.assignments
-    ):
-        raise InvalidReplicaAssignment(
-            f"partitions are numbered from 0, and every replica is on broker {everyone[0]}"
-        )
-    return len(indexes)
+    placed = {one.partition_index: tuple(one.broker_ids) for one in wanted.assignments}
+    assignment = tuple(replicas for _, replicas in sorted(placed.items()))
+    if sorted(placed) != list(range(len(wanted.assignments))):
+        raise InvalidReplicaAssignment("partitions are numbered from 0, each assigned once")
+    check_assignment(broker, assignment)
+    return NewTopic(wanted.name, len(assignment), len(assignment[0]), {}, assignment)
+
+
+def check_assignment(broker: Broker, assignment: tuple[tuple[int, ...], ...]) -> None:
+    """InvalidReplicaAssignment unless each partition is on as many distinct brokers that live."""
+    live = broker.cluster.view.members
+    for replicas in assignment:
+        is_distinct = len(set(replicas)) == len(replicas) == len(assignment[0]) > 0
+        if not is_distinct or not set(replicas) <= set(live):
+            raise InvalidReplicaAssignment(
+                f"replicas {list(replicas)}: expected distinct ones of {sorted(live)}"
+            )
 
 
 def _configs(broker: Broker, partitions: int, own: dict[str, str]) -> list[CreatableTopicConfigs]:

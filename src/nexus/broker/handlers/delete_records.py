@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.dispatch import Request
+from nexus.broker.partition import NO_EPOCH
 from nexus.wire.errors import OffsetOutOfRange, PolicyViolation, ProtocolError
 from nexus.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -37,7 +38,7 @@ async def _delete(
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     try:
         partition = broker.topics.partition(name, wanted.partition_index)
-        partition.check_online()
+        partition.check_readable(NO_EPOCH)
         if broker.topics.topic(name).is_internal or not partition.log.config.delete:
             raise PolicyViolation(f"{name} is compacted, not deleted from")
         end = partition.high_watermark

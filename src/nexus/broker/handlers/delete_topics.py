@@ -38,9 +38,8 @@ async def _delete(broker: Broker, name: str | None, topic_id: UUID) -> Deletable
                 raise UnknownTopicId(f"no topic has the id {topic_id}")
             name = found.name
         result.name, result.topic_id = name, broker.topics.topic(name).topic_id
-        await broker.topics.delete(name)
-        broker.groups.topics_deleted([name])
-        broker.metrics.forget_topic(name)
+        await broker.admin.delete(name)
+        broker.topic_deleted(name)
     except ProtocolError as error:
         result.error_code = error.code
         result.error_message = str(error)

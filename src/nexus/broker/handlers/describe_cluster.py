@@ -28,9 +28,13 @@ def handle(
             error_message="only brokers can be described",
             endpoint_type=body.endpoint_type,
         )
-    node = broker.node_for(request.connection)
     return DescribeClusterResponse(
         cluster_id=broker.settings.cluster.cluster_id,
-        controller_id=node.id,
-        brokers=[DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port)],
+        controller_id=broker.cluster.view.controller,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.id, host=node.host, port=node.port, rack=node.rack or None
+            )
+            for node in broker.nodes_for(request.connection)
+        ],
     )

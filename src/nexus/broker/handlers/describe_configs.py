@@ -54,7 +54,7 @@ def _settings_of(
 ) -> Iterable[DescribeConfigsResourceResult]:
     if wanted.resource_type == TOPIC:
         topic = broker.topics.topic(wanted.resource_name)
-        values = effective(broker.settings, len(topic.partitions), topic.configs)
+        values = effective(broker.settings, topic.count, topic.configs)
         return [_topic_setting(n, v, topic.configs, body) for n, v in values.items()]
     if wanted.resource_type == BROKER:
         if wanted.resource_name not in {"", str(broker.settings.broker.id)}:

@@ -1,23 +1,29 @@
 """Fetch: whole batches from given offsets, as slices of the log's files.
 
 Versions 4 to 12. A fetch that finds less than `min_bytes` waits for more, at most `max_wait_ms`.
-Readers see only what lies below the high watermark. Incremental sessions are not offered: a full
+Readers see only what lies below the high watermark; replicas see all, and say by their offset what
+they have. Incremental sessions are not offered: a full
 fetch of many partitions is cheap to decode, and the clients that ask for sessions do without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus.broker.dispatch import Deferred, Request
 from nexus.broker.outbox import SENDFILE_BYTES_MIN
-from nexus.broker.partition import Partition
+from nexus.broker.partition import Partition, Wake
 from nexus.broker.topics import Topic
 from nexus.log import FileSlice
 from nexus.wire.compression import Codec
-from nexus.wire.errors import ErrorCode, ProtocolError, UnsupportedCompressionType
+from nexus.wire.errors import (
+    ErrorCode,
+    ProtocolError,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
 from nexus.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
 ZSTD_SINCE_VERSION: Final = 10
+# Who asks with this replica id compares replicas: it may read from any, below the watermark.
+COMPARING: Final = -2
 RESPONSE_BYTES_MAX: Final = 64 << 20
 # However long a client wants to wait, it gets an answer, if an empty one, within this time.
 WAIT_SECONDS_MAX: Final = 60.0
@@ -57,13 +65,22 @@ class _Share:
     wanted: FetchPartition
     answer: PartitionData
     piece: FileSlice | None = None
+    is_replica: bool = False
+    end: int = -1  # of what could be read at the last look
+
+    @property
+    def readable_end(self) -> int:
+        """Up to where can be read now: replicas copy what is not safe yet, too."""
+        partition = self.partition
+        return partition.log.end_offset if self.is_replica else partition.high_watermark
 
     @property
     def has_changed(self) -> bool:
         """Whether a second look may find something else than the first."""
         partition = self.partition
         return (
-            partition.high_watermark != self.answer.high_watermark
+            self.readable_end != self.end
+            or not partition.is_leader
             or partition.log.failure is not None
             or partition.is_retired
         )
@@ -75,6 +92,7 @@ class _Found:
     __slots__ = (
         "_broker",
         "_min_bytes",
+        "_replica",
         "_room",
         "_version",
         "bytes",
@@ -87,6 +105,7 @@ class _Found:
         self._broker = broker
         self._version = request.version
         self._min_bytes = body.min_bytes
+        self._replica = body.replica_id
         self._room = min(body.max_bytes, RESPONSE_BYTES_MAX)
         self.bytes = 0
         self.has_error = False
@@ -103,6 +122,15 @@ class _Found:
         """Whether the client need not wait."""
         return self.bytes >= self._min_bytes or self.has_error
 
+    def watchers(self, share: _Share) -> set[Wake]:
+        """Where to wait: a replica for what is appended, others for what is safe."""
+        partition = share.partition
+        return partition.watchers if self._replica < 0 else partition.replica_watchers
+
+    def traffic(self) -> Iterator[_Share]:
+        """What counts as read by clients."""
+        return iter(self.shares if self._replica < 0 else ())
+
     def look_again(self) -> None:
         """Read where something changed: most partitions of a fetch are quiet."""
         for share in self.shares:
@@ -115,13 +143,25 @@ class _Found:
         for part in wanted.partitions:
             answer = PartitionData(partition_index=part.partition, records=b"")
             answers.append(answer)
-            if topic is None or not 0 <= part.partition < len(topic.partitions):
-                self._fail(answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            try:
+                if topic is None:
+                    raise UnknownTopicOrPartition(f"there is no topic {wanted.topic!r}")
+                share = _Share(topic, topic.partition(part.partition), part, answer)
+                if self._replica >= 0:
+                    self._note_replica(share)
+            except ProtocolError as error:
+                self._fail(answer, error.code)
                 continue
-            share = _Share(topic, topic.partitions[part.partition], part, answer)
             self.shares.append(share)
             self._look(share)
         return answers
+
+    def _note_replica(self, share: _Share) -> None:
+        """What a follower asks for tells what it has."""
+        epoch, offset = share.wanted.current_leader_epoch, share.wanted.fetch_offset
+        share.is_replica = True
+        share.partition.check_readable(epoch)
+        share.partition.fetched(self._replica, epoch, offset, self._broker.loop.time())
 
     def _look(self, share: _Share) -> None:
         if share.piece is not None:
@@ -139,9 +179,16 @@ class _Found:
 
     def _read(self, share: _Share) -> FileSlice | None:
         partition, wanted, answer = share.partition, share.wanted, share.answer
-        partition.check_readable(wanted.current_leader_epoch)
-        end = partition.high_watermark
-        answer.high_watermark = answer.last_stable_offset = end
+        if self._replica == COMPARING:
+            partition.check_online()
+        else:
+            partition.check_readable(wanted.current_leader_epoch)
+        end = share.end = share.readable_end
+        watermark = partition.high_watermark
+        if not share.is_replica and not partition.is_settled:
+            # A client may have seen more than a new leader is sure of yet.
+            watermark = max(watermark, wanted.fetch_offset)
+        answer.high_watermark = answer.last_stable_offset = watermark
         answer.log_start_offset = partition.log.start_offset
         if wanted.fetch_offset == end:
             return None
@@ -173,7 +220,7 @@ class _LongPoll:
         self._is_woken = False
         self.answer = Deferred()
         for share in found.shares:
-            share.partition.watchers.add(self._wake)
+            found.watchers(share).add(self._wake)
         broker.long_polls.add(self._give_up)
         seconds = min(wait_ms / 1000, WAIT_SECONDS_MAX)
         self._timer = broker.loop.call_later(seconds, self._give_up)
@@ -200,7 +247,7 @@ class _LongPoll:
     def _end(self) -> None:
         self._timer.cancel()
         for share in self._found.shares:
-            share.partition.watchers.discard(self._wake)
+            self._found.watchers(share).discard(self._wake)
         self._broker.long_polls.discard(self._give_up)
         result = _finish(self._broker, self._found)
         if isinstance(result, FetchResponse):
@@ -216,9 +263,10 @@ class _LongPoll:
 def _finish(broker: Broker, found: _Found) -> Any:
     """The response, once what it sends is in memory: at once, or after a thread has read it."""
     filled = [(share, share.piece) for share in found.shares if share.piece is not None]
-    for share, piece in filled:
-        messages = piece.next_offset - share.wanted.fetch_offset
-        share.topic.traffic.read(messages, piece.size)
+    for share in found.traffic():
+        if (piece := share.piece) is not None:
+            messages = piece.next_offset - share.wanted.fetch_offset
+            share.topic.traffic.read(messages, piece.size)
     cold = _bring_in(filled)
     return _finish_later(broker, found, cold) if cold else found.response
 

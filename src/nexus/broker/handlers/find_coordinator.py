@@ -17,7 +17,10 @@ GROUP: Final = 0
 async def handle(
     broker: Broker, request: Request, body: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Name this broker; a transaction's coordinator does not exist, which ends the asking."""
+    """Name the leader of the group's partition.
+
+    A transaction's coordinator does not exist, which ends the asking.
+    """
     if body.key_type != GROUP:
         return FindCoordinatorResponse(
             error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -25,6 +28,10 @@ async def handle(
             node_id=-1,
             port=-1,
         )
-    await broker.groups.ensure()
-    node = broker.node_for(request.connection)
-    return FindCoordinatorResponse(node_id=node.id, host=node.host, port=node.port)
+    leader = await broker.groups.coordinator_of(body.key)
+    for node in broker.nodes_for(request.connection):
+        if node.id == leader:
+            return FindCoordinatorResponse(node_id=node.id, host=node.host, port=node.port)
+    return FindCoordinatorResponse(
+        error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, port=-1
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus.broker.dispatch import Request
-from nexus.broker.partition import Partition
+from nexus.broker.partition import OffsetNotAvailable, Partition
 from nexus.wire.errors import InvalidRequest, ProtocolError
 from nexus.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -58,6 +58,8 @@ def _edge(broker: Broker, topic: str, wanted: ListOffsetsPartition) -> ListOffse
     try:
         partition = _readable(broker, topic, wanted)
         if wanted.timestamp == LATEST:
+            if not partition.is_settled:
+                raise OffsetNotAvailable("a new leader finds out how far it may show")
             answer.offset = partition.high_watermark
         elif wanted.timestamp == EARLIEST:
             answer.offset = partition.log.start_offset

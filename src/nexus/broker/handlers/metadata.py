@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus.broker.dispatch import Request
 from nexus.broker.topics import INTERNAL_TOPICS, Topic
+from nexus.cluster.partition_state import NOBODY
 from nexus.wire.errors import ErrorCode, ProtocolError, TopicAlreadyExists
 from nexus.wire.messages.metadata import (
     MetadataRequest,
@@ -47,7 +48,7 @@ async def _make_then_answer(
     failures: dict[str, ErrorCode] = {}
     for name in dict.fromkeys(missing):
         try:
-            await broker.topics.ensure(name, broker.settings.broker.default_partitions, {})
+            await broker.admin.ensure(name, broker.settings.broker.default_partitions, {})
         except TopicAlreadyExists:
             continue
         except ProtocolError as error:
@@ -75,32 +76,46 @@ def _unknown(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseT
 
 
 def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
-    me = [broker.settings.broker.id]
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=partition.index,
-                leader_id=me[0],
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=me,
-                isr_nodes=me,
-                offline_replicas=[] if partition.log.failure is None else me,
-            )
-            for partition in topic.partitions
-        ],
+        partitions=[_partition(broker, topic, index) for index in range(topic.count)],
+    )
+
+
+def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePartition:
+    view = broker.cluster.view
+    state = view.state(topic.name, index)
+    if state is None:
+        return MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE, partition_index=index, leader_id=NOBODY
+        )
+    leader = state.leader if state.leader in view.members else NOBODY
+    here = topic.partitions.get(index)
+    failed = broker.settings.broker.id if here is not None and here.log.failure else NOBODY
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NOBODY else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=state.epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.in_sync),
+        offline_replicas=[n for n in state.replicas if n not in view.members or n == failed],
     )
 
 
 def _response(
     broker: Broker, request: Request, topics: Iterable[MetadataResponseTopic]
 ) -> MetadataResponse:
-    node = broker.node_for(request.connection)
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port)],
+        brokers=[
+            MetadataResponseBroker(
+                node_id=node.id, host=node.host, port=node.port, rack=node.rack or None
+            )
+            for node in broker.nodes_for(request.connection)
+        ],
         cluster_id=broker.settings.cluster.cluster_id,
-        controller_id=node.id,
+        controller_id=broker.cluster.view.controller,
         topics=list(topics),
     )

@@ -1,9 +1,9 @@
 """Produce: append batches, and acknowledge them when they are as safe as `acks` asks.
 
 Versions 3 to 9. acks=0 gets no response, acks=1 one after the append, acks=all one after the
-flush that `fsync: commit` promises. A batch is appended from the bytes that were received; only a
-topic that recompresses, or one that must see every key, makes the broker look inside, and it does
-so off the event loop.
+flush that `fsync: commit` promises, here and at every replica that is in sync. A batch is appended
+from the bytes that were received; only a topic that recompresses, or one that must see every key,
+makes the broker look inside, and it does so off the event loop.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Work:
         """Append to one partition."""
         answer = PartitionProduceResponse(index=data.index)
         try:
-            topic, partition = _writable(topic, data.index)
+            topic, partition = _writable(topic, data.index, self._acks)
             batch = data.records
             if not batch:
                 raise InvalidRecord("there are no records")
@@ -166,12 +166,14 @@ class _Work:
         _fail(answer, error)
 
 
-def _writable(topic: Topic | None, index: int) -> tuple[Topic, Partition]:
-    if topic is None or not 0 <= index < len(topic.partitions):
+def _writable(topic: Topic | None, index: int, acks: int) -> tuple[Topic, Partition]:
+    if topic is None:
         raise UnknownTopicOrPartition(f"there is no partition {index} of that topic")
     if topic.is_internal:
         raise PolicyViolation(f"{topic.name} belongs to the broker")
-    return topic, topic.partitions[index]
+    partition = topic.partition(index)
+    partition.check_writable(by_all=acks == ACKS_ALL)
+    return topic, partition
 
 
 def _must_look_inside(topic: Topic, header: BatchHeader) -> bool:

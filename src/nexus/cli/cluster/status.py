@@ -1,0 +1,86 @@
+"""`nexus cluster status`: brokers, controller and what is not well, in one screen."""
+
+from collections import Counter
+
+from nexus.cli.cluster.running import run
+from nexus.cli.lazy import single_app
+from nexus.cli.options import ConfigFile, SetOption
+from nexus.cli.output import JsonFlag, print_json, print_table
+from nexus.cluster.etcd.operating import Operator
+from nexus.cluster.port import View
+
+app = single_app()
+
+
+@app.command()
+def status(*, config: ConfigFile = None, set_: SetOption = None, json: JsonFlag = False) -> int:
+    """Show the brokers of a cluster, who controls it, and which partitions are not well.
+
+    \b
+    Examples:
+      nexus cluster status
+      nexus cluster status --set cluster.etcd_endpoints=etcd-1:2379,etcd-2:2379
+    """
+
+    async def look(operator: Operator, _: str) -> dict[str, object]:
+        return _document(operator.view)
+
+    found = run(config, set_, look)
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+    return 1 if found["offline"] else 0
+
+
+def _document(view: View) -> dict[str, object]:
+    states = {
+        f"{topic}/{number}": state
+        for (topic, number), state in sorted(view.partitions.items())
+        if topic in view.topics and number < view.topics[topic].partitions
+    }
+    leads = Counter(state.leader for state in states.values())
+    holds = Counter(node for state in states.values() for node in state.replicas)
+    known = sorted({*view.members, *holds})
+    return {
+        "controller": view.controller,
+        "topics": len(view.topics),
+        "partitions": len(states),
+        "brokers": [
+            {
+                "id": node,
+                "address": f"{member.host}:{member.port}" if member is not None else None,
+                "rack": member.rack if member is not None else None,
+                "state": _state(view, node),
+                "leads": leads[node],
+                "holds": holds[node],
+            }
+            for node in known
+            for member in [view.members.get(node)]
+        ],
+        "offline": [name for name, s in states.items() if s.leader not in view.members],
+        "under_replicated": [name for name, s in states.items() if s.is_under_replicated],
+        "moving": [name for name, s in states.items() if s.target],
+    }
+
+
+def _state(view: View, node: int) -> str:
+    if node not in view.members:
+        return "away"
+    return "leaving" if node in view.leaving else "live"
+
+
+def _print(found: dict[str, object]) -> None:
+    brokers = found["brokers"]
+    assert isinstance(brokers, list)
+    columns = ("id", "address", "rack", "state", "leads", "holds")
+    print_table(columns, [[broker[column] for column in columns] for broker in brokers])
+    print(
+        f"controller {found['controller']}, {found['topics']} topics,"
+        f" {found['partitions']} partitions"
+    )
+    for what in ("offline", "under_replicated", "moving"):
+        names = found[what]
+        assert isinstance(names, list)
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        print(f"{what.replace('_', ' ')}: {', '.join(names[:8]) or 'none'}{more}")

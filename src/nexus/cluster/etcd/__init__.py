@@ -1,0 +1,1 @@
+"""The cluster that agrees by etcd: no consensus of our own."""
