@@ -5,7 +5,7 @@ A value that is unknown, impossible or contradicts another is one SettingsError.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -109,7 +109,7 @@ def load_broker_settings(
         provenance=MappingProxyType(provenance),
         topic_values=MappingProxyType(topic_values),
     )
-    check_broker(_as_one(settings))
+    check_broker(settings)
     _check_cluster(settings)
     return settings
 
@@ -129,11 +129,6 @@ def read_inputs(
     sections = entries_below(entries, "the file", file)
     refuse_unknown(sections, [*SECTIONS, "topics", *OTHER_PARTS], "", file)
     return Inputs(file, sections, environ, flags)
-
-
-def _as_one(settings: BrokerSettings) -> BrokerSettings:
-    """The settings as a broker alone has them: those checks hold for every mode."""
-    return replace(settings, cluster=replace(settings.cluster, mode="solo"))
 
 
 def _check_cluster(settings: BrokerSettings) -> None:

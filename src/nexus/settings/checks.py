@@ -31,20 +31,10 @@ def choose_fsync(values: MutableMapping[str, Any], sources: MutableMapping[str, 
 
 def check_broker(settings: "BrokerSettings") -> None:
     """Refuses combinations that cannot work."""
-    _check_mode(settings)
     _check_ports(settings)
     _check_sizes(settings)
     _check_replicas(settings)
     _check_sessions(settings)
-
-
-def _check_mode(settings: "BrokerSettings") -> None:
-    if settings.cluster.mode != "solo":
-        raise _error(
-            settings.provenance,
-            "cluster.mode",
-            f'"{settings.cluster.mode}" is not available in this version; expected solo',
-        )
 
 
 def _check_ports(settings: "BrokerSettings") -> None:
