@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -17,13 +17,6 @@ from nexus.etcd import Ambiguous, Client, Closed, EtcdConfig, Get, Keys, Put, Un
 from nexus.etcd.blocking import BlockingClient
 from support.etcd import CuttingProxy, EtcdMember, eventually
 from support.ports import free_port
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
 
 
 @pytest.fixture

@@ -30,13 +30,6 @@ from support.published import Sent, arrow_messages, json_messages
 from support.readings import readings
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def queue(etcd: EtcdMember, name: str) -> Iterator[TestQueue]:
     with BlockingClient(etcd.config()) as client:

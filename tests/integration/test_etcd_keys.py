@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from nexus.etcd import (
@@ -32,13 +30,6 @@ from nexus.etcd import (
 )
 from nexus.etcd.limits import Limits
 from support.etcd import EtcdMember
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -30,13 +29,6 @@ from nexus.etcd import (
     try_claim,
 )
 from support.etcd import CuttingProxy, EtcdMember, eventually
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
 
 
 @pytest.fixture

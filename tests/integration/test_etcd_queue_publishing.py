@@ -144,7 +144,7 @@ def test_transactions_stay_small_since_etcd_keeps_thousands_in_memory(
     sizes: Counter[int] = Counter()
     for item in queue.items():
         sizes[item.mod_revision] += len(item.value)
-    assert 64 << 10 < max(sizes.values()) <= 128 << 10
+    assert 128 << 10 < max(sizes.values()) <= 256 << 10
 
 
 def test_each_transaction_rings_its_bell(make: Make, queue: Contents) -> None:

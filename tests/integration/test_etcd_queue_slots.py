@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import orjson
 import pytest
@@ -24,13 +23,6 @@ from nexus.queue.etcd.slots import (
 from support.etcd import EtcdMember
 
 NAME = "1790000000000000000_h1_3_0000000001"
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
 
 
 @pytest.fixture

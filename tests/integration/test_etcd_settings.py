@@ -30,13 +30,6 @@ from support.waiting import wait_until
 Put = Callable[[str], None]
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def place(etcd: EtcdMember, name: str) -> str:
     return f"etcd://{etcd.endpoint}/{name}/config"

@@ -30,13 +30,6 @@ A = Slot("east", 0)
 JSON: list[Sent] = [(b'{"n": 1}', [("content-type", b"application/json")])]
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def queue(etcd: EtcdMember, name: str) -> Iterator[HandQueue]:
     with HandQueue(etcd, f"/{name}") as made:

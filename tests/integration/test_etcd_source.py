@@ -33,13 +33,6 @@ FLEET = fleet(400, gpus=8)
 A, B = Slot("east", 0), Slot("west", 3)
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def queue(etcd: EtcdMember, name: str) -> Iterator[HandQueue]:
     with HandQueue(etcd, f"/{name}") as made:

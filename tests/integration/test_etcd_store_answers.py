@@ -50,13 +50,6 @@ class Both(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
-@pytest.fixture(scope="module")
 def both(etcd: EtcdMember, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """Two batches of a fleet's hour, of which a GPU moved, and names that are no path's."""
     with pytest.MonkeyPatch.context() as patched:

@@ -25,13 +25,6 @@ SPAN = Span(NOON, NOON + HOUR)
 SECOND = 1_000_000
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def filled(etcd: EtcdMember, name: str) -> Iterator[EtcdFilled]:
     with EtcdFilled(etcd, f"/{name}") as made:

@@ -34,13 +34,6 @@ from support.spark import spark_session
 Row = dict[str, object]
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def lock(etcd: EtcdMember, name: str) -> Iterator[EtcdWriterLock]:
     lock = EtcdWriterLock(parse_etcd_store_url(f"etcd://{etcd.endpoint}/{name}"), "test")

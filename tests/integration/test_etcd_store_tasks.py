@@ -40,13 +40,6 @@ A, B = Slot("east", 0), Slot("west", 3)
 TORN: Sent = (b'{"timestamp":"2025', [("content-type", "application/json")])
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def queue(etcd: EtcdMember, name: str) -> Iterator[HandQueue]:
     with HandQueue(etcd, f"/{name}/queue") as made:

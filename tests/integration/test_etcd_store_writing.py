@@ -27,13 +27,6 @@ from support.waiting import wait_until
 KEEP_US = 3_600_000_000
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def store(etcd: EtcdMember, name: str) -> EtcdStoreUrl:
     """A store of the test's own."""

@@ -30,13 +30,6 @@ LEASE_S = 6  # a busy machine must not lose it
 ID = "0123456789abcdef"
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def queue(etcd: EtcdMember, name: str) -> Iterator[HandQueue]:
     with HandQueue(etcd, f"/{name}") as made:

@@ -15,7 +15,7 @@ from nexus.queue.port import Headers, Message
 from nexus.telemetry.codec import JSON_TYPE
 
 VALUE_READINGS: Final = 1000
-VALUE_BYTES: Final = 120 << 10
+VALUE_BYTES: Final = 248 << 10
 _FRAME_BYTES: Final = 128  # a frame's own bytes, its headers' included, about
 _PUT_BYTES: Final = 48  # a put's own bytes in a transaction, and some to spare
 _SEQUENCES: Final = 10**10

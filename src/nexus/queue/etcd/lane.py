@@ -45,7 +45,7 @@ _RETRY_S: Final = (0.05, 0.2, 0.5, 1.0)
 _ANSWER_S: Final = 4.0
 SPARE_BYTES: Final = 4096  # of a request, for the bell and the compare
 # etcd keeps its last 10,000 requests in memory, or more: of larger ones it would be gigabytes.
-TRANSACTION_BYTES: Final = 128 << 10
+TRANSACTION_BYTES: Final = 256 << 10
 
 
 class Batch:
