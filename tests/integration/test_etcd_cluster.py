@@ -172,7 +172,10 @@ async def _renewed(lease: Lease, remaining_s: float) -> bool:
 
 
 async def _reached(client: Client, endpoint: str, revision: int) -> bool:
-    return (await client.maintenance.status(endpoint)).revision >= revision
+    try:
+        return (await client.maintenance.status(endpoint)).revision >= revision
+    except Unavailable:  # it is busy: asked again
+        return False
 
 
 async def _refused(client: Client, root: bytes) -> bool:
