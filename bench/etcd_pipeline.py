@@ -11,28 +11,18 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from pipeline import NEXUS, collect, start_collector
-from pipeline_table import freshness_s
+from pipeline import NEXUS, ages_live, collect
 
+from nexus.bench.local_etcd import LocalEtcd
 from nexus.bench.report import Figure, machine, print_table, save
-from nexus.etcd import EtcdError, Get, Status
-from nexus.etcd.blocking import BlockingClient
-from nexus.queue.url import EtcdUrl, parse_queue_url
-from nexus.up.etcd_server import etcd_command, etcd_environment, find_etcd
-from nexus.up.ports import Address
 
-QUOTA_BYTES = 4 << 30
-START_S = 30.0
 BATCH = ("--no-derive", "--batch-size", "500000")
 
 
@@ -48,62 +38,6 @@ class Scale:
 
 FULL = Scale(40, 180, 90, 4)
 QUICK = Scale(16, 40, 25, 3)
-
-
-class LocalEtcd:
-    """One member with the flags that `nexus up` gives it."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def queue(self, name: str) -> str:
-        return f"etcd://127.0.0.1:{self._port}/{name}"
-
-    def __enter__(self) -> Self:
-        self._root.mkdir(parents=True)
-        ports = {"clients": self._port, "peers": free_port()}
-        clients, peers = (Address(name, "127.0.0.1", port, "") for name, port in ports.items())
-        program = find_etcd(os.environ.get("ETCD_BIN"))
-        command = etcd_command(program, self._root / "data", clients, peers, QUOTA_BYTES)
-        with (self._root / "etcd.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=etcd_environment()
-            )
-        _ = self.status()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait(30)
-
-    def status(self) -> Status:
-        """How large its database is; waits until it answers."""
-        deadline = time.monotonic() + START_S
-        url = parse_queue_url(self.queue("q"))
-        assert isinstance(url, EtcdUrl)
-        with BlockingClient(url.address.config()) as client:
-            while True:
-                try:
-                    client.range(Get(url.layout.messages, count_only=True))
-                    return client.run(lambda etcd: etcd.maintenance.status())
-                except EtcdError:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def publish(queue: str, encoding: str, seconds: int) -> float:
@@ -144,23 +78,7 @@ def measure_json(etcd: LocalEtcd, root: Path, scale: Scale) -> list[Figure]:
 
 
 def measure_fresh(etcd: LocalEtcd, root: Path, scale: Scale) -> list[Figure]:
-    """5,120 readings a second, live; how old a reading is when its commit makes it visible."""
-    queue = etcd.queue("fresh")
-    command = [str(NEXUS), "streamer", "--source", "sim://?hosts=32&gpus=8", "--queue", queue]
-    command += ["--interval", "1s", "--http", "127.0.0.1:0"]
-    environment = {**os.environ, "NEXUS_STREAMER_STATE_DIR": str(root / "streamer")}
-    with (root / "streamer.log").open("wb") as log:
-        streamer = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    collector = start_collector(queue, root, "--trigger", "2s")
-    begun = time.time()
-    try:
-        time.sleep(60 + scale.fresh_seconds)  # the first minute is Java's
-    finally:
-        for process in (streamer, collector):
-            process.terminate()
-        for process in (streamer, collector):
-            process.wait(60)
-    ages = freshness_s(root / "tables" / "readings", begun + 60, begun + 50 + scale.fresh_seconds)
+    ages = ages_live(etcd.queue("fresh"), root, scale.fresh_seconds)
     return [Figure("published to visible, 5,120/s, p50 / p95, s", ages, "")]
 
 

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from etcd_pipeline import LocalEtcd, publish
+from etcd_pipeline import publish
 from pipeline import NEXUS
 
+from nexus.bench.local_etcd import LocalEtcd
 from nexus.bench.report import Figure, machine, print_table, save
 
 SECONDS, QUICK_SECONDS = 150, 50  # of 2,560 readings each

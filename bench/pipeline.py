@@ -154,8 +154,12 @@ def measure_tables(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure
 
 
 def measure_fresh(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]:
+    ages = ages_live(f"kafka://{broker.bootstrap}/fresh", root, scale.fresh_seconds)
+    return [Figure("published to visible, 5,120/s, p50 / p95, s", ages, "p95 < 5")]
+
+
+def ages_live(queue: str, root: Path, seconds: int) -> str:
     """5,120 readings a second, live; how old a reading is when its commit makes it visible."""
-    queue = f"kafka://{broker.bootstrap}/fresh"
     command = [str(NEXUS), "streamer", "--source", "sim://?hosts=32&gpus=8", "--queue", queue]
     command += ["--interval", "1s", "--http", "127.0.0.1:0"]
     environment = {**os.environ, "NEXUS_STREAMER_STATE_DIR": str(root / "streamer")}
@@ -164,15 +168,14 @@ def measure_fresh(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]
     collector = start_collector(queue, root, "--trigger", "2s")
     begun = time.time()
     try:
-        time.sleep(60 + scale.fresh_seconds)  # the first minute is Java's
+        time.sleep(60 + seconds)  # the first minute is Java's
     finally:
         for process in (streamer, collector):
             process.terminate()
         for process in (streamer, collector):
             process.wait(60)
     # Not the last ten seconds: what had not become visible at the end would not be counted.
-    ages = freshness_s(root / "tables" / "readings", begun + 60, begun + 50 + scale.fresh_seconds)
-    return [Figure("published to visible, 5,120/s, p50 / p95, s", ages, "p95 < 5")]
+    return freshness_s(root / "tables" / "readings", begun + 60, begun + 50 + seconds)
 
 
 def measure_history(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]:

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nexus.cli.config_place import read_config
+from nexus.cli.findings import print_findings
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
-from nexus.cli.output import JsonFlag, print_json, printable
+from nexus.cli.output import JsonFlag, print_json
 from nexus.settings.options import FlagValue
 
 if TYPE_CHECKING:
     from nexus.up.doctor.findings import Finding
 
 app = single_app()
-
-_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 @app.command()
@@ -67,7 +66,7 @@ def doctor(
     if json:
         print_json({"ok": not problems, "findings": [_document(f) for f in findings]})
     else:
-        _print(findings, problems)
+        print_findings([(f.level.value, f.check, f.found, f.advice) for f in findings])
     return 1 if problems else 0
 
 
@@ -87,21 +86,3 @@ def _document(finding: "Finding") -> dict[str, str]:
         "found": finding.found,
         "advice": finding.advice,
     }
-
-
-def _print(findings: "list[Finding]", problems: int) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
-    width = max(len(finding.check) for finding in findings)
-    for finding in findings:
-        level = finding.level.value
-        line = Text(f"{level:<8}", style=_STYLES[level])
-        line.append(f" {finding.check:<{width}}  {printable(finding.found)}", style="default")
-        if finding.advice:
-            line.append(f"\n{'':<{width + 11}}→ {printable(finding.advice)}", style="default")
-        console.print(line)
-    warnings = sum(finding.level.value == "warning" for finding in findings)
-    said = f"{problems} problems, {warnings} warnings" if problems or warnings else "all is well"
-    console.print(Text(said, style="bold"))

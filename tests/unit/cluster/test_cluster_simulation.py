@@ -13,7 +13,8 @@ from nexus.cluster import controlling
 from nexus.cluster.following import Epochs, Following
 from nexus.cluster.leading import Leading
 from nexus.cluster.partition_state import PartitionState, elected
-from support.cluster_sim import Broken, Sim
+from support.cluster_sim import Sim
+from support.cluster_sim_broker import Broken
 
 SEEDS = 500
 CHUNK = 25
