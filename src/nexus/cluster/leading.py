@@ -123,10 +123,6 @@ class Leading:
         self._know(state)
         return self._advance()
 
-    def refused(self) -> None:
-        """What was proposed was not taken: somebody else was first, and their state will come."""
-        self._proposed = None
-
     def ends(self) -> Mapping[int, int]:
         """How far each follower is, as it told."""
         return {node: follower.end for node, follower in self._followers.items()}

@@ -13,7 +13,7 @@ from nexus.store.etcd.documents import (
     GPU_SCHEMA,
     document,
     known_from,
-    latest_document,
+    latest_documents,
     latest_from,
     rows_by_uuid,
 )
@@ -96,13 +96,13 @@ def test_names_that_look_like_paths_cannot_leave_their_place() -> None:
 def test_the_last_readings_of_many_gpus_come_back_as_they_were() -> None:
     table = canonical(fleet(17 * 24, gpus=24))
     split = [table.filter(pa.compute.equal(table["uuid"], u)) for u in table["uuid"].unique()]
-    found = latest_from([latest_document(part) for part in split])
+    found = latest_from([latest_documents(part, [0])[0] for part in split])
     assert rows_of(found) == [row for part in split for row in rows_of(part)]
 
 
 def test_a_single_last_reading_comes_back_too() -> None:
     table = canonical(readings({"uuid": "GPU-1"}))
-    value = latest_document(table)
+    value = latest_documents(table, [0])[0]
     assert json.loads(value)["readings"][0]["metric"] == "gpu_temperature"
     assert rows_of(latest_from([value])) == rows_of(table)
 

@@ -69,10 +69,6 @@ class Deliveries:
         """How many messages below an end are not finished."""
         return max(end - self.start - self._finished.count_below(end), 0)
 
-    def held(self) -> int:
-        """How many messages members hold now."""
-        return sum(message.state is State.HELD for message in self._messages.values())
-
     def record(self) -> Record:
         """What must outlive the process, as of now."""
         attempts = {at: m.attempts for at, m in self._messages.items() if m.attempts}

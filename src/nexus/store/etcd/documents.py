@@ -89,13 +89,11 @@ def known_from(values: Sequence[bytes]) -> Known:
     return Known(gpus, {u: tuple(p) for u, p in zip(uuids.to_pylist(), paths, strict=True)})
 
 
-def latest_document(readings: pa.Table) -> bytes:
-    """The last readings of a GPU on a host, each of another series."""
-    return latest_documents(readings, [0])[0]
-
-
 def latest_documents(readings: pa.Table, starts: Sequence[int]) -> list[bytes]:
-    """The same for several GPUs, whose readings follow one another from these rows on."""
+    """The last readings of each GPU on a host, each of another series.
+
+    Those of a GPU follow one another, from one of these rows on.
+    """
     first = np.asarray(starts)
     sizes = np.diff(np.append(first, readings.num_rows))
     common: dict[str, tuple[npt.NDArray[np.bool_], list[str]]] = {}
