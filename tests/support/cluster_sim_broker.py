@@ -95,6 +95,7 @@ class Broker:
         self.leading: Leading | None = None
         self.following: Following | None = None
         self.known: PartitionState | None = None
+        self.fit: dict[int, int] = {}  # as of the last look; it keeps all that it has told
         self.registered: int | None = None  # the version at which this process was admitted
         self.waiting: list[tuple[int, int, Callable[[int], None]]] = []
         self.renewed_at = -1e9
@@ -179,13 +180,14 @@ class Broker:
         """Read the store."""
 
         def arrive() -> None:
-            state = self.sim.state
-            self.sim.send("store", self.node, self._here(self._learn, state))
+            state, live = self.sim.state, self.sim.live()
+            self.sim.send("store", self.node, self._here(self._learn, state, live))
 
         if self.is_up:
             self.sim.send(self.node, "store", arrive)
 
-    def _learn(self, state: PartitionState) -> None:
+    def _learn(self, state: PartitionState, live: set[int]) -> None:
+        self.fit = dict.fromkeys(live, 0)
         if self.known is not None and state.version <= self.known.version:
             return
         self.known = state
@@ -218,7 +220,7 @@ class Broker:
         if leading is None:
             return
         self._moved(leading.was_flushed(self.flushed))
-        proposal = leading.propose(self.sim.now)
+        proposal = leading.propose(self.sim.now, self.fit)
         if proposal is not None:
             self._ask_for(leading, proposal)
 

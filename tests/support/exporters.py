@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -156,10 +157,13 @@ class Exporters:
         return self.route(path, answer)
 
     def hang(self, path: str) -> str:
-        """Never answer."""
+        """Never answer, until whoever asks gives up."""
 
         def wait(request: BaseHTTPRequestHandler) -> None:
-            self.released.wait(30)
+            while not self.released.is_set():
+                has_gone, _, _ = select.select([request.connection], [], [], 0.1)
+                if has_gone:
+                    break
             request.close_connection = True
 
         return self.route(path, wait)

@@ -28,6 +28,8 @@ PRODUCER = {
     "linger.ms": 1,
     "batch.num.messages": 50,
     "delivery.timeout.ms": DELIVERY_SECONDS * 1000,
+    # A request to one that stands still is sent again to whoever leads then.
+    "socket.timeout.ms": 5000,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,

@@ -18,6 +18,7 @@ from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.following import Following
 from nexus.cluster.leading import Leading, Mode, Rules
 from nexus.cluster.partition_state import NOBODY, PartitionState, restarted
+from nexus.cluster.port import fit_since
 from nexus.observe.logs import get_logger
 from nexus.wire.errors import ProtocolError
 
@@ -215,10 +216,10 @@ class Replicas:
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AFTER_SECONDS)
-            now = self._broker.loop.time()
+            now, fit = self._broker.loop.time(), fit_since(self._broker.cluster.view.members)
             for partition in self.led():
                 leading = partition.leading
-                proposal = leading.propose(now) if leading is not None else None
+                proposal = leading.propose(now, fit) if leading is not None else None
                 if leading is not None and proposal is not None:
                     spawn(self._broker.loop, self._ask_for(partition, leading, proposal))
 

@@ -104,11 +104,17 @@ class Leading:
         follower.asked_at, follower.asked_end = now, self.end
         return self._advance()
 
-    def propose(self, now: float) -> PartitionState | None:
-        """The in-sync set as it should be, if it should change and no answer is awaited."""
+    def propose(self, now: float, fit: Mapping[int, int]) -> PartitionState | None:
+        """The in-sync set as it should be, if it should change and no answer is awaited.
+
+        `fit` has every live broker, with the version from which on a state may count on it: what it
+        told before that, another process told that may have lost it since.
+        """
         if self._proposed is not None:
             return None
-        members = {self.me, *(n for n in self._followers if self._belongs(n, now))}
+        version = self.state.version
+        near = (n for n in self._followers if self._belongs(n, now))
+        members = {self.me, *(n for n in near if version >= fit.get(n, version + 1))}
         if members == set(self.state.in_sync):
             return None
         self._proposed = with_in_sync(self.state, members)
@@ -118,6 +124,8 @@ class Leading:
         """The state is now this one, of this epoch; whether the watermark moved."""
         if state.version < self.state.version:
             return False
+        for node in set(self.state.in_sync) - set(state.in_sync):
+            self._followers.pop(node, None)  # it has to tell anew what it has
         self.state = state
         self._proposed = None
         self._know(state)

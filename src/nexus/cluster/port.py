@@ -26,6 +26,11 @@ class Member(NamedTuple):
     kept_all: bool = True  # whether it certainly has all that it ever acknowledged
 
 
+def fit_since(members: Mapping[int, Member]) -> dict[int, int]:
+    """The version from which on a partition's state may count on what each broker has told."""
+    return {node: 0 if one.kept_all else one.registered for node, one in members.items()}
+
+
 class TopicInfo(NamedTuple):
     """A topic that all brokers know."""
 

@@ -23,7 +23,7 @@ from nexus.cluster.etcd.registering import register
 from nexus.cluster.etcd.topics import TopicKeys
 from nexus.cluster.etcd.viewing import Viewing
 from nexus.cluster.partition_state import PartitionState
-from nexus.cluster.port import Listener, Member, NewTopic, TopicInfo, View
+from nexus.cluster.port import Listener, Member, NewTopic, TopicInfo, View, fit_since
 from nexus.etcd import (
     Ambiguous,
     Client,
@@ -271,17 +271,23 @@ class EtcdCoordination:
 
     async def propose(self, key: PartitionKey, state: PartitionState) -> bool:
         place = self._places.partition(key)
-        mine = self._places.broker(self._settings.broker.id)
+        me = self._settings.broker.id
+        fit = fit_since(self.view.members)
+        if any(fit.get(node, 0) > state.version for node in state.in_sync if node != me):
+            return False
+        # Each is the process that is known, and not one that came after it and may have less.
+        known = {node: self._registered_of(node) for node in state.in_sync} | {me: self._registered}
+        when = [mod_revision(self._places.broker(node)).equals(at) for node, at in known.items()]
         async with _agreeing():
             done = await self._client.txn(
-                when=[
-                    mod_revision(place).equals(state.version),
-                    # Not of a process that came before this one.
-                    mod_revision(mine).equals(self._registered),
-                ],
+                when=[mod_revision(place).equals(state.version), *when],
                 then=[Put(place, state_value(state))],
             )
             return done.succeeded
+
+    def _registered_of(self, node: int) -> int:
+        member = self.view.members.get(node)
+        return 0 if member is None else member.registered
 
     async def reserve_producer_ids(self, count: int) -> range:
         key = self._places.producer_ids

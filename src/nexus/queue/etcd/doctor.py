@@ -224,7 +224,8 @@ async def recover(
     for endpoint in _one_at_a_time(before):
         yield await _defragmented(client, endpoint)
     after = await health(client, told_quota)
-    if after.quota_bytes and after.db_bytes >= after.quota_bytes:
+    # Cleared now, the alarm would be back with the next few puts.
+    if after.quota_bytes and after.db_bytes >= FULL_AT * after.quota_bytes:
         yield Step(_still_full(after), False)
         return
     for alarm in await client.maintenance.alarms():

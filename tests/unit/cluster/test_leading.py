@@ -1,0 +1,69 @@
+"""What a leader holds of its followers, and whom it wants in the in-sync set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nexus.cluster.leading import Leading, Rules
+from nexus.cluster.partition_state import PartitionState
+
+STATE = PartitionState((1, 2, 3), 1, 5, (1, 2, 3), version=10)
+ALL = {1: 0, 2: 0, 3: 0}
+
+
+def leader(state: PartitionState = STATE) -> Leading:
+    """Broker 1 leads with a log of 100 that both followers have, at time 0."""
+    leading = Leading(1, state, Rules(), end=100, flushed=100, high_watermark=100, began_at=0.0)
+    for node in (2, 3):
+        leading.fetched(node, state.epoch, 100, 0.0)
+    return leading
+
+
+def test_nothing_is_proposed_while_all_are_in_sync() -> None:
+    assert leader().propose(1.0, ALL) is None
+
+
+def test_the_dead_are_left_out_at_once() -> None:
+    proposal = leader().propose(1.0, {1: 0, 2: 0})
+    assert proposal is not None
+    assert proposal.in_sync == (1, 2)
+
+
+def test_one_that_was_left_out_comes_back_only_by_what_it_tells_then() -> None:
+    leading = leader()
+    leading.agreed(replace(STATE, in_sync=(1, 2), version=11))
+    assert leading.propose(1.0, ALL) is None  # it told of all, but before it was left out
+    leading.fetched(3, STATE.epoch, 100, 2.0)
+    proposal = leading.propose(2.0, ALL)
+    assert proposal is not None
+    assert proposal.in_sync == (1, 2, 3)
+
+
+def test_the_dead_do_not_come_back_by_what_still_arrives_from_them() -> None:
+    leading = leader()
+    leading.agreed(replace(STATE, in_sync=(1, 2), version=11))
+    leading.fetched(3, STATE.epoch, 100, 2.0)
+    assert leading.propose(2.0, {1: 0, 2: 0}) is None
+
+
+def test_one_that_may_have_lost_something_is_left_out_until_a_newer_state_counts_on_it() -> None:
+    leading = leader()
+    back = {1: 0, 2: 0, 3: 12}  # admitted again at version 12, later than the state
+    proposal = leading.propose(1.0, back)
+    assert proposal is not None
+    assert proposal.in_sync == (1, 2)
+    leading.agreed(replace(proposal, version=13))
+    leading.fetched(3, STATE.epoch, 100, 2.0)
+    again = leading.propose(2.0, back)
+    assert again is not None
+    assert again.in_sync == (1, 2, 3)
+
+
+def test_the_watermark_waits_for_those_about_to_join() -> None:
+    leading = leader(replace(STATE, in_sync=(1, 2)))
+    assert leading.propose(1.0, ALL) is not None
+    leading.appended(110)
+    leading.was_flushed(110)
+    assert not leading.fetched(2, STATE.epoch, 110, 1.0)
+    assert leading.fetched(3, STATE.epoch, 110, 1.0)
+    assert leading.high_watermark == 110
