@@ -131,7 +131,7 @@ def test_a_waiting_fetch_returns_when_data_arrives(broker: BrokerProcess, topic:
         for n in range(5):
             assert deliver(producer, topic, [b"%d" % n], partition=0)[0][0] is None
             poll_for(consumer, 1)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 50
     finally:
         consumer.close()
 

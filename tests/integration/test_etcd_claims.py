@@ -256,7 +256,7 @@ def test_a_bell_wakes_a_worker_that_waits(queue: TestQueue) -> None:
         threading.Timer(0.3, queue.publish, (1, SLOTS[:1])).start()
         started = time.monotonic()
         assert len(worker.claim(10, wait_s=20)) == 1
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
 
 
 def test_a_paused_worker_that_lost_its_lease_settles_nothing(queue: TestQueue) -> None:

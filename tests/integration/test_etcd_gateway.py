@@ -84,7 +84,7 @@ def test_an_etcd_that_is_away_is_an_answer_in_time() -> None:
     said = view.snapshot()
     assert (said["reachable"], said["topics"], said["groups"]) == (False, [], [])
     assert "etcd" in said["detail"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     view.close()
 
 

@@ -241,7 +241,7 @@ def test_a_half_sent_request_is_given_up_after_a_while(make_broker: MakeBroker) 
         began = time.monotonic()
         dawdler.send(struct.pack(">i", 1000) + b"the rest never comes")
         assert dawdler.closed()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
         assert idle.closed()
 
 

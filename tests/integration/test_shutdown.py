@@ -16,7 +16,7 @@ from support.members import ConfluentMember, wait_shared
 from support.rawwire import FETCH, RawConnection, fetch_body, framed, request_header
 from support.waiting import wait_until
 
-STOP_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 15.0
 
 
 def stop_in_time(broker: BrokerProcess) -> None:

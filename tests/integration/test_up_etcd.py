@@ -60,7 +60,7 @@ def test_it_starts_its_own_etcd_looks_after_it_and_keeps_what_is_in_it(up: UpPro
 
     # Ctrl-C ends all in order; etcd is the last, for the others may still want it.
     assert up.stop(signal.SIGINT) == 0, up.words()
-    up.wait_gone(within=2)
+    up.wait_gone(within=15)
     assert [told["name"] for told in up.told("ended")] == ["streamer", "etcd"]
     (summary,) = up.told("summary")
     assert summary["stop_seconds"] < 15

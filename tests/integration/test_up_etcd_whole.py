@@ -66,7 +66,7 @@ def test_queue_and_store_in_one_etcd_from_the_start_to_the_end(up: UpProcess) ->
 
     # Ctrl-C: in order, in time, and nobody stays.
     assert up.stop(signal.SIGINT) == 0, up.words()
-    up.wait_gone(within=5)
+    up.wait_gone(within=15)
     order = [told["name"] for told in up.told("ended")]
     assert order == ["streamer", "collector", "gateway", "etcd"]
     (summary,) = up.told("summary")

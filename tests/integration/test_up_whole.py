@@ -81,7 +81,7 @@ def test_everything_from_the_start_to_the_end(up: UpProcess) -> None:
 
     # Ctrl-C: in order, in time, and nobody stays.
     assert up.stop(signal.SIGINT) == 0, up.words()
-    up.wait_gone(within=5)
+    up.wait_gone(within=15)
     order = [told["name"] for told in up.told("ended")]
     assert order == ["streamer", "collector", "gateway", "broker"]
     (summary,) = up.told("summary")

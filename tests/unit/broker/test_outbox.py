@@ -24,7 +24,7 @@ async def drain_through(parts: list[Part], expected: int) -> tuple[bytes, list[s
     received = b""
     while len(received) < expected:
         try:
-            async with asyncio.timeout(0.2):
+            async with asyncio.timeout(1.0):
                 received += await loop.sock_recv(receiver, 1 << 16)
         except TimeoutError:
             break

@@ -108,12 +108,13 @@ def test_a_group_without_members_has_its_lag_too(
 
 
 def test_an_answer_is_kept_for_a_while(view_of: View, broker: BrokerProcess, topic: str) -> None:
-    view = view_of(broker.bootstrap, topic, keep_s=0.3)
-    first = view.snapshot()
+    lasting = view_of(broker.bootstrap, topic, keep_s=60)
+    brief = view_of(broker.bootstrap, topic, keep_s=0.01)
+    first, _ = lasting.snapshot(), brief.snapshot()
     deliver(producer_of(broker.bootstrap), topic, [b"x"], partition=0)
-    assert view.snapshot() is first
-    time.sleep(0.35)
-    assert of(view.snapshot()["topics"], "topic", topic)["messages"] == 1
+    time.sleep(0.02)
+    assert lasting.snapshot() is first
+    assert of(brief.snapshot()["topics"], "topic", topic)["messages"] == 1
 
 
 def test_a_queue_that_is_away_is_said_so_in_time_to_all_who_ask(view_of: View) -> None:
@@ -121,7 +122,7 @@ def test_a_queue_that_is_away_is_said_so_in_time_to_all_who_ask(view_of: View) -
     begun = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: view.snapshot(), range(8)))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     assert {answer["reachable"] for answer in answers} == {False}
     assert "no broker answers" in answers[0]["detail"]
     assert (answers[0]["topics"], answers[0]["groups"]) == ([], [])

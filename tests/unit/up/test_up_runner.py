@@ -234,4 +234,4 @@ def test_a_killed_parent_takes_its_parts_with_it(stage: Stage, tmp_path: Path) -
         return pid
 
     pid = asyncio.run(story())
-    wait_until(lambda: not is_alive(pid), within=5, what="the end of the orphan")
+    wait_until(lambda: not is_alive(pid), within=15, what="the end of the orphan")
