@@ -45,12 +45,12 @@ class Scale:
     messages: int
     packed_messages: int
     single: int
-    recipe_s: float
+    recipe: int
     repeats: int
 
 
-FULL: Final = Scale(200_000, 1_000_000, 3000, 10.0, 3)
-QUICK: Final = Scale(20_000, 100_000, 300, 2.0, 1)
+FULL: Final = Scale(200_000, 1_000_000, 3000, 4000, 3)
+QUICK: Final = Scale(20_000, 100_000, 300, 500, 1)
 
 
 def readings(count: int) -> list[Message]:
@@ -221,8 +221,8 @@ class Doorbell:
 
 def measure_recipe(etcd: LocalEtcd, scale: Scale) -> list[Figure]:
     """Publish, read, and acknowledge and store in one step: a message a round trip, or ours."""
-    plain = _through(etcd, _recipe_in, _recipe_out, scale.recipe_s)
-    ours = _through(etcd, _batches_in, _batches_out, scale.recipe_s)
+    plain = _through(etcd, _recipe_in, _recipe_out, scale.recipe)
+    ours = _through(etcd, _batches_in, _batches_out, scale.recipe * BATCH // 4)
     return [
         Figure("recipe queue, through and stored, messages/s", f"{plain:,.0f}", ""),
         Figure("ours, batches of 128, through and stored, messages/s", f"{ours:,.0f}", ""),
@@ -232,58 +232,50 @@ def measure_recipe(etcd: LocalEtcd, scale: Scale) -> list[Figure]:
 
 def _through(
     etcd: LocalEtcd,
-    publish: Callable[[str, Stopper], None],
-    take: Callable[[str, float], float],
-    seconds: float,
+    publish: Callable[[str, int, Barrier], None],
+    take: Callable[[str, int, Barrier], None],
+    messages: int,
 ) -> float:
-    """Messages a second that came out, while others go in from another process."""
+    """Messages a second, from the first that goes in to the last that is acknowledged and stored.
+
+    One process publishes and another takes, both at the same time.
+    """
     processes = get_context("spawn")
-    over = processes.Event()
-    publisher = processes.Process(target=publish, args=(etcd.endpoint, over), daemon=True)
-    publisher.start()
-    try:
-        return take(etcd.endpoint, seconds)
-    finally:
-        over.set()
-        publisher.join(60)
+    ready = processes.Barrier(3)
+    both = [
+        processes.Process(target=work, args=(etcd.endpoint, messages, ready), daemon=True)
+        for work in (publish, take)
+    ]
+    for each in both:
+        each.start()
+    ready.wait(60)
+    began = time.perf_counter()
+    for each in both:
+        each.join()
+        if each.exitcode:
+            raise SystemExit(f"one of the two processes ended with {each.exitcode}")
+    return messages / (time.perf_counter() - began)
 
 
-class Stopper(Protocol):
-    """An event of another process."""
+class Barrier(Protocol):
+    """Where processes wait for each other."""
 
-    def is_set(self) -> bool: ...
-
-
-class Pace:
-    """A rate from the first message on, for so long."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._began, self._taken = seconds, 0.0, 0
-
-    def goes_on(self) -> bool:
-        return not self._began or time.perf_counter() - self._began < self._seconds
-
-    def took(self, messages: int) -> None:
-        if self._began:
-            self._taken += messages
-        elif messages:
-            self._began = time.perf_counter()
-
-    def rate(self) -> float:
-        return self._taken / (time.perf_counter() - self._began)
+    def wait(self, timeout: float) -> object: ...
 
 
-def _recipe_in(endpoint: str, over: Stopper) -> None:
+def _recipe_in(endpoint: str, messages: int, ready: Barrier) -> None:
     message = _reading(0).value
     with BlockingClient(EtcdConfig((endpoint,))) as client:
-        while not over.is_set():
+        ready.wait(60)
+        for _ in range(messages):
             client.put(b"/recipe/queue/%019d" % time.time_ns(), message)
 
 
-def _recipe_out(endpoint: str, seconds: float) -> float:
-    queue, pace = Keys.prefix(b"/recipe/queue/"), Pace(seconds)
+def _recipe_out(endpoint: str, messages: int, ready: Barrier) -> None:
+    queue, taken = Keys.prefix(b"/recipe/queue/"), 0
     with BlockingClient(EtcdConfig((endpoint,))) as client:
-        while pace.goes_on():
+        ready.wait(60)
+        while taken < messages:
             first = client.range(Get(queue, limit=1)).first
             if first is None:
                 continue
@@ -291,27 +283,26 @@ def _recipe_out(endpoint: str, seconds: float) -> float:
                 when=[mod_revision(first.key).equals(first.mod_revision)],
                 then=[Delete(Keys(first.key)), Put(b"/recipe/store" + first.key, first.value)],
             )
-            pace.took(int(done.succeeded))
-    return pace.rate()
+            taken += done.succeeded
 
 
-def _batches_in(endpoint: str, over: Stopper) -> None:
-    messages = readings(8192)
+def _batches_in(endpoint: str, messages: int, ready: Barrier) -> None:
+    some = readings(messages)
     publishing = Publishing(f"etcd://{endpoint}/through?form=json", BATCH)
-    while not over.is_set():
-        publishing.publish(messages)
+    ready.wait(60)
+    publishing.publish(some)
     publishing.close()
 
 
-def _batches_out(endpoint: str, seconds: float) -> float:
-    pace = Pace(seconds)
+def _batches_out(endpoint: str, messages: int, ready: Barrier) -> None:
+    taken = 0
     with Worker(f"etcd://{endpoint}/through") as worker:
-        while pace.goes_on():
+        ready.wait(60)
+        while taken < messages:
             claims = worker.claim(BATCH, wait_s=0.2)
             if claims:
                 worker.ack(claims, [Put(b"/through/store" + c.key, c.value) for c in claims])
-                pace.took(len(claims))
-    return pace.rate()
+                taken += len(claims)
 
 
 def measure_steady(etcd: LocalEtcd, scale: Scale, minutes: float) -> list[Figure]:
