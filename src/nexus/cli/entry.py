@@ -5,7 +5,10 @@
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from nexus.cli.plain import plain_broker_call
 from nexus.errors import NexusError
@@ -13,7 +16,10 @@ from nexus.errors import NexusError
 
 def main() -> None:
     """The `nexus` command."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if threading.active_count() > 1:
+        _leave_threads(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -46,6 +52,18 @@ def _dispatch(arguments: Sequence[str]) -> int:
     from nexus.cli.app import run_command
 
     return run_command(arguments)
+
+
+def _leave_threads(code: int) -> NoReturn:
+    """End without taking the interpreter apart under threads that may still be in native code.
+
+    A failure may leave some, of Spark's gateway or of a commit under way. A collector whose Java
+    machine was killed has been seen to end with a segmentation fault instead of its code.
+    """
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _reader_gone() -> int:

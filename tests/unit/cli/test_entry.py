@@ -151,3 +151,20 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     with errors.open("w") as stderr:
         subprocess.run(f"{nexus} config show | true", shell=True, stderr=stderr, check=True)
     assert errors.read_text() == ""
+
+
+def test_threads_that_are_left_neither_hold_up_the_end_nor_change_the_code() -> None:
+    program = """
+import sys, threading
+from nexus.cli import entry
+def command(arguments):
+    threading.Thread(target=threading.Event().wait).start()
+    print("said")
+    return 3
+entry._dispatch = command
+entry.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said\n", "")
