@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,11 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from support.cluster import BrokerCluster
+from support.commands import nexus_cluster
 from support.confluent import producer_of, values_in
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(240)
-# The group of commands on its own: what `nexus cluster` runs.
-RUN = "import sys; from nexus.cli.cluster import app; app(sys.argv[1:], standalone_mode=False)"
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +27,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]
         made.stop()
 
 
-def nexus_cluster(cluster: BrokerCluster, *words: str) -> str:
-    place = f"cluster.etcd_endpoints={cluster.etcd.endpoint}"
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *words, "--set", place],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def status(cluster: BrokerCluster) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(nexus_cluster(cluster, "status", "--json"))
+    found: dict[str, Any] = json.loads(nexus_cluster(cluster.etcd.endpoint, "status", "--json"))
     return found
 
 
@@ -65,13 +49,13 @@ def test_a_broker_joins_and_another_is_drained_while_messages_stay(
     cluster.brokers[4] = cluster.make(4)
     cluster.brokers[4].spawn()
     cluster.brokers[4].wait_ready(within=60)
-    plan = json.loads(nexus_cluster(cluster, "plan", "--json"))
+    plan = json.loads(nexus_cluster(cluster.etcd.endpoint, "plan", "--json"))
     assert plan["partitions"] == 6
-    said = nexus_cluster(cluster, "rebalance")
+    said = nexus_cluster(cluster.etcd.endpoint, "rebalance")
     assert "partitions moved" in said
 
-    assert "no differences" in nexus_cluster(cluster, "verify", "grown")
-    nexus_cluster(cluster, "drain", "1")
+    assert "no differences" in nexus_cluster(cluster.etcd.endpoint, "verify", "grown")
+    nexus_cluster(cluster.etcd.endpoint, "drain", "1")
     holds = {broker["id"]: broker["holds"] for broker in status(cluster)["brokers"]}
     assert holds[1] == 0
     assert cluster.brokers[1].stop() == 0

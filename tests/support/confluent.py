@@ -101,10 +101,12 @@ def checked(message: Message) -> Message:
     return message
 
 
-def values_in(bootstrap: str, topic: str, partition: int = 0) -> list[bytes | None]:
+def values_in(
+    bootstrap: str, topic: str, partition: int = 0, **settings: Any
+) -> list[bytes | None]:
     """Every value of a partition up to its watermark."""
     low, high = watermarks(bootstrap, topic, partition)
-    consumer = consumer_of(bootstrap, **{"enable.partition.eof": True})
+    consumer = consumer_of(bootstrap, **{"enable.partition.eof": True} | settings)
     try:
         consumer.assign([TopicPartition(topic, partition, low)])
         return [message.value() for message in _until_end(consumer, high, low)]

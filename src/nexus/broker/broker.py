@@ -26,6 +26,7 @@ from nexus.broker.maintenance import Maintenance
 from nexus.broker.metrics import BrokerMetrics
 from nexus.broker.partition import Partition
 from nexus.broker.producer_ids import ProducerIds
+from nexus.broker.repairing import Repairs
 from nexus.broker.replicas import Replicas
 from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
@@ -109,6 +110,7 @@ class Broker:
         self.replicas = Replicas(self)
         self.producer_ids = ProducerIds(self.cluster.reserve_producer_ids)
         self.maintenance = Maintenance(self)
+        self.repairs = Repairs(self)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.server = Server(self, self.dispatcher, settings.performance)
         self.side_port = side_port(self)
@@ -140,6 +142,7 @@ class Broker:
             watch_cluster(self)
         await self._start_side_port()
         self.maintenance.start()
+        self.repairs.start()
         self.loop.run_in_executor(self._chores, self.store.remove_deleted)
         self.server.start()
         self.is_ready = True
@@ -168,6 +171,7 @@ class Broker:
         await self.replicas.stop()
         await self.cluster.stop()
         await self.maintenance.stop()
+        await self.repairs.stop()
         self.flusher.stop()
         self.topics.close()
         self._workers.shutdown(cancel_futures=True)
@@ -205,7 +209,9 @@ class Broker:
             host = socket.gethostname()
         port = own.advertised_port or self.port
         rack = self.settings.cluster.rack or ""
-        return Member(own.id, host, port, rack, kept_all=self._kept_all)
+        # A log that lost to damage what was safe is no better than one that was never synced.
+        kept_all = self._kept_all and all(log.kept_all for log in self.store.logs.values())
+        return Member(own.id, host, port, rack, kept_all=kept_all)
 
     def _join_as(self, mode: ClusterMode) -> Cluster:
         me = self.settings.broker.id

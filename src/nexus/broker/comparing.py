@@ -1,20 +1,22 @@
 """Compares the replicas of a partition over the wire, batch by batch, below the watermark.
 
 Replicas are copies of the same bytes, so a batch that differs in any of them is damage, or worse.
+A broker that is asked for a damaged batch sends it as it is, and has it mended.
 A compacted topic is not compared: each broker compacts when it sees fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from nexus.broker.handlers.fetch import COMPARING
 from nexus.broker.peer import Peer
 from nexus.wire.apis import ApiKey
 from nexus.wire.batch import crc_of, iter_headers
-from nexus.wire.errors import ErrorCode
+from nexus.wire.errors import CorruptMessage, ErrorCode
 from nexus.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 FETCH_VERSION: Final = 11
@@ -22,6 +24,7 @@ CHUNK_BYTES: Final = 4 << 20
 ANSWER_SECONDS: Final = 10.0
 
 Batch = tuple[int, int, int, int]  # next offset, epoch, checksum as told, checksum as found
+_BROKEN: Final = (-1, -1, 0, 1)
 
 
 class Difference(NamedTuple):
@@ -42,26 +45,49 @@ class Compared:
     differences: tuple[Difference, ...] = ()
 
 
+@dataclass(slots=True)
+class _Replica:
+    """The batches of one replica by offset, and up to where they could be read."""
+
+    batches: dict[int, Batch] = field(default_factory=dict)
+    reached: int = 0
+
+    def take(self, records: memoryview) -> bool:
+        """Note what was read; false where what comes next cannot be a batch."""
+        before = self.reached
+        with suppress(CorruptMessage):
+            for at, header in iter_headers(records):
+                checksum = crc_of(records[at : at + header.size])
+                batch = (header.next_offset, header.leader_epoch, header.crc, checksum)
+                self.batches[header.base_offset] = batch
+                self.reached = header.next_offset
+        if self.reached == before:
+            self.batches[before] = _BROKEN
+        return self.reached > before
+
+
 async def compare(topic: str, partition: int, replicas: Mapping[int, tuple[str, int]]) -> Compared:
     """Compare the replicas, by the addresses of their brokers; OSError where one is away."""
     peers = {node: Peer(*address, "nexus-verify") for node, address in replicas.items()}
     try:
-        heads = {node: await _fetch(peer, topic, partition, 0) for node, peer in peers.items()}
+        heads = {node: await read_copy(peer, topic, partition, 0) for node, peer in peers.items()}
         start = max(head.log_start_offset for head in heads.values())
         end = min(head.high_watermark for head in heads.values())
         found = {
-            node: await _batches(peer, topic, partition, start, end) for node, peer in peers.items()
+            node: await _read(peer, (topic, partition), heads[node], end)
+            for node, peer in peers.items()
         }
     finally:
         for peer in peers.values():
             peer.close()
-    offsets = sorted({offset for batches in found.values() for offset in batches})
+    every = {offset for replica in found.values() for offset in replica.batches}
+    offsets = sorted(offset for offset in every if start <= offset < end)
     differences = tuple(d for offset in offsets if (d := _difference(offset, found)) is not None)
     return Compared(len(offsets), start, end, differences)
 
 
-def _difference(offset: int, found: Mapping[int, Mapping[int, Batch]]) -> Difference | None:
-    copies = {node: batches.get(offset) for node, batches in found.items()}
+def _difference(offset: int, found: Mapping[int, _Replica]) -> Difference | None:
+    copies = {node: r.batches.get(offset) for node, r in found.items() if offset <= r.reached}
     damaged = tuple(n for n, copy in copies.items() if copy is not None and copy[2] != copy[3])
     if damaged:
         return Difference(offset, damaged, "damaged")
@@ -71,30 +97,21 @@ def _difference(offset: int, found: Mapping[int, Mapping[int, Batch]]) -> Differ
     return Difference(offset, others, "different") if others else None
 
 
-async def _batches(
-    peer: Peer, topic: str, partition: int, start: int, end: int
-) -> dict[int, Batch]:
-    found: dict[int, Batch] = {}
-    offset = start
-    while offset < end:
-        data = await _fetch(peer, topic, partition, offset)
-        if not data.records:
-            break
+async def _read(peer: Peer, key: tuple[str, int], head: PartitionData, end: int) -> _Replica:
+    """All that a replica has before an offset. What is read once is not read again: damage that
+    was seen is mended by then."""
+    replica = _Replica(reached=head.log_start_offset)
+    data = head
+    while data.records:
         assert isinstance(data.records, memoryview)
-        for at, header in iter_headers(data.records):
-            batch = data.records[at : at + header.size]
-            if header.base_offset < end:
-                found[header.base_offset] = (
-                    header.next_offset,
-                    header.leader_epoch,
-                    header.crc,
-                    crc_of(batch),
-                )
-            offset = header.next_offset
-    return found
+        if not replica.take(data.records) or replica.reached >= end:
+            break
+        data = await read_copy(peer, *key, replica.reached)
+    return replica
 
 
-async def _fetch(peer: Peer, topic: str, partition: int, offset: int) -> PartitionData:
+async def read_copy(peer: Peer, topic: str, partition: int, offset: int) -> PartitionData:
+    """What a broker has from an offset on, whether or not it leads; OSError where it has not."""
     wanted = FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=CHUNK_BYTES
     )
@@ -108,7 +125,7 @@ async def _fetch(peer: Peer, topic: str, partition: int, offset: int) -> Partiti
     answer = await peer.ask(ApiKey.FETCH, FETCH_VERSION, request, ANSWER_SECONDS)
     data: PartitionData = answer.responses[0].partitions[0]
     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > offset:
-        return await _fetch(peer, topic, partition, data.log_start_offset)
+        return await read_copy(peer, topic, partition, data.log_start_offset)
     if data.error_code != ErrorCode.NONE:
         where = f"{topic}/{partition} at {peer.address[0]}:{peer.address[1]}"
         raise ConnectionError(f"{where}: {ErrorCode(data.error_code).name}")

@@ -50,6 +50,12 @@ class BrokerMetrics:
         self.connections_accepted = self.registry.counter(
             "nexus_broker_connections_accepted", "Connections accepted."
         ).labels()
+        self.corruptions = self.registry.counter(
+            "nexus_broker_corruptions", "Damaged batches found in logs."
+        ).labels()
+        self.repairs = self.registry.counter(
+            "nexus_broker_repairs", "Damaged batches replaced by another broker's copy."
+        ).labels()
         requests = self.registry.histogram(
             "nexus_broker_request_seconds",
             "From a request's arrival to its response; fetches include the wait for data.",
@@ -107,6 +113,11 @@ class BrokerMetrics:
             "nexus_broker_partitions_offline",
             "Partitions whose disk failed.",
             collect=lambda: [((), sum(p.log.failure is not None for p in topics.partitions()))],
+        )
+        gauge(
+            "nexus_broker_partitions_damaged",
+            "Partitions with damage that is not mended yet.",
+            collect=lambda: [((), len(broker.repairs.damaged))],
         )
         gauge(
             "nexus_broker_log_bytes",

@@ -34,16 +34,18 @@ class OpenFile:
 class FileSlice:
     """Bytes of a log that were not read yet; its file stays open as long as it lives.
 
-    `next_offset` is the offset that follows the last batch in it.
+    `next_offset` is the offset that follows the last batch in it. `is_checked` says whether its
+    checksums were looked at: when it was written a moment ago, or since it was read.
     """
 
-    __slots__ = ("file", "next_offset", "position", "size")
+    __slots__ = ("file", "is_checked", "next_offset", "position", "size")
 
     def __init__(self, file: OpenFile, position: int, size: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.size = size
         self.next_offset = next_offset
+        self.is_checked = False
 
     @property
     def fd(self) -> int:

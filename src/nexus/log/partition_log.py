@@ -56,6 +56,8 @@ class PartitionLog:
         self.end_offset = 0
         self.flushed_offset = 0
         self.damage: list[Corruption] = []
+        self.holes: list[Corruption] = []  # of the damage, what was not cut off
+        self.kept_all = True
         self.leader_epochs = LeaderEpochs(directory)
         self.producers = Producers()
         self.segments: tuple[Segment, ...] = ()
@@ -424,6 +426,8 @@ class PartitionLog:
         self.segments = tuple(found.segments)
         self.end_offset = self.flushed_offset = found.end_offset
         self.damage = found.damage
+        self.holes = [one for one in found.damage if one.offset < found.end_offset]
+        self.kept_all = found.kept_all
         self.gaps_below = found.gaps_below
         self._gaps_changed = False
         self._sealed = []

@@ -65,7 +65,9 @@ def _read_latest(
     if stop <= start:
         return None
     next_offset = offsets[end] if end < len(offsets) else log.end_offset
-    return FileSlice(segment.file, start, stop - start, next_offset)
+    piece = FileSlice(segment.file, start, stop - start, next_offset)
+    piece.is_checked = True  # by whoever appended it
+    return piece
 
 
 def _read_indexed(

@@ -2,7 +2,8 @@
 
 After a clean one no data is read. After any other, what lies beyond the recovery point is checked
 batch by batch: a torn tail is cut, indexes and producers are made up for, and the tail is synced
-before it counts. Damage below that point is reported and left where it is.
+before it counts. Damage below that point is reported and left where it is, and so is what follows
+it: a sound copy may come from another broker.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nexus.log.epochs import LeaderEpochs
 from nexus.log.files import sync_directory
 from nexus.log.layout import START_FILE, UNCHECKED_FILE, Listing, list_partition, read_offset
 from nexus.log.producers import Producers, Snapshot
-from nexus.log.scan import batches, headers
+from nexus.log.scan import batches, headers, next_batch
 from nexus.log.segment import Segment
 from nexus.log.snapshots import newest_snapshot, remove_snapshots
 from nexus.log.swap import finish_swap, read_cleaner
@@ -26,6 +27,7 @@ from nexus.log.verify import Chain, Corruption
 from nexus.wire.batch import BatchHeader
 
 _log: Final = logging.getLogger(__name__)
+_NOT_WHOLE: Final = "what follows is not a whole batch"
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Recovered:
     snapshot_offset: int = -1
     damage: list[Corruption] = field(default_factory=list)
     new_names: bool = False
+    kept_all: bool = True  # whether nothing was cut off that may have been acknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class _Scan:
         self.epochs = LeaderEpochs.load(request.directory)
         self.segments = self._within_limit(_segments(request, listing))
         self.damage: list[Corruption] = []
+        self.kept_all = True
         gaps_below = read_cleaner(request.directory).gaps_below
         self.chain = Chain(self.segments[0].base_offset, gaps_below)
 
@@ -188,6 +192,7 @@ class _Scan:
         if self.chain.expected < self.checked_to:
             what = f"the log was safe up to offset {self.checked_to}, but ends here"
             self._report(kept[-1], kept[-1].size, what)
+            self.kept_all = False
         self._sync(kept)
         return self._result(kept)
 
@@ -222,6 +227,7 @@ class _Scan:
             self.chain.gaps_below,
             snapshot_offset,
             self.damage,
+            kept_all=self.kept_all,
         )
 
     def _sync(self, segments: list[Segment]) -> None:
@@ -245,12 +251,41 @@ class _Scan:
         """Check and index a segment; False where the log ends inside it."""
         self.chain.expected = segment.base_offset
         at = self._start_in(segment, begin)
-        at, fault = self._skim(segment, at)
-        if fault is None:
-            at, fault = self._check(segment, at)
-        if fault is None and at == segment.size:
-            return True
-        return self._end_at(segment, at, fault, following)
+        while True:
+            at, fault = self._skim(segment, at)
+            if fault is None:
+                at, fault = self._check(segment, at)
+            if fault is None and at == segment.size:
+                return True
+            beyond = self._beyond(segment, at, fault, following)
+            if beyond is None:
+                return self._end_at(segment, at, fault, following)
+            self._report(segment, at, fault or _NOT_WHOLE)
+            at, self.chain.expected = beyond
+
+    def _beyond(
+        self, segment: Segment, at: int, fault: str | None, following: Segment | None
+    ) -> tuple[int, int] | None:
+        """Where sound batches go on behind damage in what was safe, and with which offset.
+
+        Behind a tail that was not safe yet there is nothing to go on with, unless it is damaged.
+        """
+        expected = self.chain.expected
+        if fault is None and self.request.limit is not None:
+            return None
+        # A record has at least a byte: an offset that is further off is damaged itself.
+        last = max(expected + 1 + segment.size - at, self.chain.gaps_below)
+        if following is not None:
+            last = min(last, following.base_offset)
+        found = next_batch(segment.file, at + 1, segment.size, range(expected + 1, last))
+        if found is None:
+            return None
+        if self.torn_from is None or expected >= self.torn_from:
+            # A power cut can leave holes in what was not synced: whether this is one nobody knows.
+            self.kept_all = False
+            return None
+        _, header = next(headers(segment.file, found, segment.size))
+        return found, header.base_offset
 
     def _start_in(self, segment: Segment, begin: int) -> int:
         """Where to begin in a segment: before what is asked for and what is not indexed yet."""
@@ -315,7 +350,7 @@ class _Scan:
             # A batch that a crash cut short is nothing unusual; anything else is.
             torn = following is None and not safe_before
             level = logging.WARNING if torn else logging.ERROR
-            self._report(segment, at, fault or "what follows is not a whole batch", level)
+            self._report(segment, at, fault or _NOT_WHOLE, level)
         if following is not None and safe_before and not limited:
             self.chain.expected = following.base_offset
             return True

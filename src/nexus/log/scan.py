@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from nexus.log.files import OpenFile, read_at
-from nexus.wire.batch import HEADER_BYTES, MAGIC, MIN_LENGTH, BatchHeader, read_header
+from nexus.wire.batch import HEADER_BYTES, MAGIC, MIN_LENGTH, BatchHeader, crc_of, read_header
 
 HEADERS_CHUNK_BYTES: Final = 4096
 BATCHES_CHUNK_BYTES: Final = 1 << 20
+_MAGIC_AT: Final = 16
 
 
 def headers(
@@ -67,6 +68,28 @@ def plausible(header: BatchHeader, available: int) -> bool:
         and header.size <= available
         and header.last_offset_delta >= 0
     )
+
+
+def next_batch(file: OpenFile, start: int, end: int, offsets: range) -> int | None:
+    """Where the first sound batch with one of these offsets begins, wherever in a file that is.
+
+    For what lies behind damage that hides how long the damaged batch was.
+    """
+    data = memoryview(read_at(file.fd, end - start, start))
+    raw = data.obj
+    assert isinstance(raw, bytes)
+    at = raw.find(MAGIC, _MAGIC_AT)
+    while at >= 0:
+        begin = at - _MAGIC_AT
+        if len(data) - begin < HEADER_BYTES:
+            return None
+        header = read_header(data, begin)
+        if header.base_offset in offsets and plausible(header, len(data) - begin):
+            batch = data[begin : begin + header.size]
+            if crc_of(batch) == header.crc:
+                return start + begin
+        at = raw.find(MAGIC, at + 1)
+    return None
 
 
 def _chunk(file: OpenFile, at: int, size: int) -> memoryview:

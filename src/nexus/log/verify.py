@@ -73,13 +73,16 @@ def verify_segments(
 
 
 def _verify_segment(segment: Segment, data: FileSlice, chain: Chain) -> Iterator[Corruption]:
-    at = 0
+    at, before = 0, (0, chain.expected)
     for position, header, batch in batches(data.file, 0, data.size):
+        here = position, chain.expected
         fault = chain.fault(header, batch)
         if fault is not None:
-            yield Corruption(segment.path, position, chain.expected, fault)
+            # Of two epochs that do not follow, the first may be the wrong one.
+            where = before if header.leader_epoch < chain.epoch else here
+            yield Corruption(segment.path, *where, fault)
             # Go on as if the batch were in its place: one fault, one report.
             chain.expected += header.last_offset_delta + 1
-        at = position + header.size
+        at, before = position + header.size, here
     if at < data.size:
         yield Corruption(segment.path, at, chain.expected, "what follows is not a whole batch")

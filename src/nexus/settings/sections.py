@@ -111,6 +111,7 @@ class StorageSection:
     recovery_point_interval_ms: int = option("recovery_point_interval", Duration(100), "5s")
     retention_check_interval_ms: int = option("retention_check_interval", Duration(10), "30s")
     index_interval_bytes: int = option("index_interval", Size(256, 1 << 30), "4KB")
+    scrub_interval_ms: int = option("scrub_interval", Duration(100, unlimited=True), "24h")
 
     def partition_retention_bytes(self, partitions: int) -> int:
         """One partition's share of a topic's total; at least a byte, or no limit."""

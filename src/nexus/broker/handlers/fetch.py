@@ -17,6 +17,7 @@ from nexus.broker.outbox import SENDFILE_BYTES_MIN
 from nexus.broker.partition import Partition, Wake
 from nexus.broker.topics import Topic
 from nexus.log import FileSlice
+from nexus.log.mending import check_batches
 from nexus.wire.compression import Codec
 from nexus.wire.errors import (
     ErrorCode,
@@ -66,6 +67,7 @@ class _Share:
     answer: PartitionData
     piece: FileSlice | None = None
     is_replica: bool = False
+    is_comparing: bool = False
     end: int = -1  # of what could be read at the last look
 
     @property
@@ -147,6 +149,7 @@ class _Found:
                 if topic is None:
                     raise UnknownTopicOrPartition(f"there is no topic {wanted.topic!r}")
                 share = _Share(topic, topic.partition(part.partition), part, answer)
+                share.is_comparing = self._replica == COMPARING
                 if self._replica >= 0:
                     self._note_replica(share)
             except ProtocolError as error:
@@ -170,8 +173,11 @@ class _Found:
         try:
             share.piece = piece = self._read(share)
         except ProtocolError as error:
-            self._broker.metrics.error(error.code.name.lower())
-            self._fail(share.answer, error.code)
+            code = error.code
+            self._broker.metrics.error(code.name.lower())
+            if code == ErrorCode.CORRUPT_MESSAGE:
+                code = self._broker.repairs.found(share.partition, share.wanted.fetch_offset)
+            self._fail(share.answer, code)
             return
         share.answer.records = b"" if piece is None else piece
         if piece is not None:
@@ -179,7 +185,7 @@ class _Found:
 
     def _read(self, share: _Share) -> FileSlice | None:
         partition, wanted, answer = share.partition, share.wanted, share.answer
-        if self._replica == COMPARING:
+        if share.is_comparing:
             partition.check_online()
         else:
             partition.check_readable(wanted.current_leader_epoch)
@@ -267,20 +273,22 @@ def _finish(broker: Broker, found: _Found) -> Any:
         if (piece := share.piece) is not None:
             messages = piece.next_offset - share.wanted.fetch_offset
             share.topic.traffic.read(messages, piece.size)
-    cold = _bring_in(filled)
+    cold = _bring_in(broker, filled)
     return _finish_later(broker, found, cold) if cold else found.response
 
 
 async def _finish_later(broker: Broker, found: _Found, cold: list[_Filled]) -> FetchResponse:
-    await broker.off_loop(_warm, [piece for _, piece in cold])
-    _bring_in(cold)
+    for share, fault in await broker.off_loop(_warm, cold):
+        _refuse(broker, share, fault)
+    _bring_in(broker, [(share, piece) for share, piece in cold if share.piece is piece])
     return found.response
 
 
 _Filled = tuple[_Share, FileSlice]
+_Fault = tuple[int, int]  # where in a slice, and at which offset
 
 
-def _bring_in(filled: list[_Filled]) -> list[_Filled]:
+def _bring_in(broker: Broker, filled: list[_Filled]) -> list[_Filled]:
     """Read what is too small to be worth a `sendfile` of its own; returns what would wait.
 
     A slice that was read in vain stays one and is sent from its file.
@@ -289,19 +297,51 @@ def _bring_in(filled: list[_Filled]) -> list[_Filled]:
     copied = 0
     for share, piece in filled:
         if piece.size >= SENDFILE_BYTES_MIN or copied + piece.size > COPIED_BYTES_MAX:
-            if not piece.resident():
+            if not piece.is_checked or not piece.resident():
                 cold.append((share, piece))
             continue
         copied += piece.size
         data = piece.read_resident()
         if data is None:
             cold.append((share, piece))
+        elif not piece.is_checked and (fault := _fault(share, data)) is not None:
+            _refuse(broker, share, fault)
         else:
             share.answer.records = data
     return cold
 
 
-def _warm(pieces: list[FileSlice]) -> None:
-    """Bring slices into the page cache, so that sending them does not block the event loop."""
-    for piece in pieces:
-        piece.warm()
+def _warm(cold: list[_Filled]) -> list[tuple[_Share, _Fault]]:
+    """Bring slices into the page cache, so that sending them does not block the event loop.
+
+    Those that were not checked yet are, on the way; returns what is wrong.
+    """
+    faults = []
+    for share, piece in cold:
+        if piece.is_checked:
+            piece.warm()
+            continue
+        fault = _fault(share, piece.read())
+        piece.is_checked = True
+        if fault is not None:
+            faults.append((share, fault))
+    return faults
+
+
+def _fault(share: _Share, data: bytes | bytearray) -> _Fault | None:
+    source = share.partition.log
+    return check_batches(memoryview(data), share.wanted.fetch_offset, source.gaps_below)
+
+
+def _refuse(broker: Broker, share: _Share, fault: _Fault) -> None:
+    """Send only what lies before a damaged batch; to one who compares, all as it is."""
+    position, offset = fault
+    code = broker.repairs.found(share.partition, offset)
+    piece, answer = share.piece, share.answer
+    if share.is_comparing or piece is None:
+        return
+    piece.size, piece.next_offset = position, offset
+    if position == 0:
+        share.piece = None
+        broker.metrics.error(code.name.lower())
+        answer.error_code, answer.high_watermark, answer.records = code, -1, b""

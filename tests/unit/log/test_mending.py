@@ -1,0 +1,128 @@
+"""A damaged batch is replaced by a sound copy of it, exactly in its place, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nexus.log import LogConfig, PartitionLog
+from nexus.log.mending import DAMAGED, CannotMend, check_batches, damage_near, mend
+from support.logs import append_values, open_log, read_all
+
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+COUNT = 40
+
+
+def filled(directory: Path) -> PartitionLog:
+    log = open_log(directory, SMALL)
+    for n in range(COUNT):
+        append_values(log, b"value %03d" % n)
+    log.flush()
+    return log
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        [byte] = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 0x55]))
+
+
+def copies(log: PartitionLog, offset: int) -> memoryview:
+    piece = log.read(offset, 1 << 20, log.end_offset)
+    assert piece is not None
+    return memoryview(piece.read())
+
+
+def test_a_copy_takes_the_place_of_a_batch_wherever_it_is_damaged(tmp_path: Path) -> None:
+    log, sound = filled(tmp_path / "damaged"), filled(tmp_path / "sound")
+    path = log.segments[1].path
+    whole = path.read_bytes()
+    size = len(whole) // (log.segments[2].base_offset - log.segments[1].base_offset)
+    for at in range(size):
+        flip(path, 2 * size + at)
+        bad = damage_near(log, log.segments[1].base_offset)
+        assert bad is not None
+        mend(log, bad, copies(sound, bad.offset))
+        assert path.read_bytes() == whole, at
+        assert damage_near(log, bad.offset) is None
+    kept = list((tmp_path / "damaged").glob(f"*{DAMAGED}*"))
+    assert [len(one.read_bytes()) % size for one in kept] == [0]
+    assert [record.value for record in read_all(log)] == [b"value %03d" % n for n in range(COUNT)]
+
+
+def test_a_copy_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    log = filled(tmp_path / "damaged")
+    other = open_log(tmp_path / "other", SMALL)
+    for n in range(COUNT):
+        append_values(other, b"another and longer value %03d" % n)
+    path = log.segments[-2].path
+    flip(path, path.stat().st_size - 1)
+    before = path.read_bytes()
+    bad = damage_near(log, log.segments[-2].base_offset)
+    assert bad is not None
+    for offered in (copies(other, bad.offset), copies(log, 0), memoryview(b"")):
+        with pytest.raises(CannotMend):
+            mend(log, bad, offered)
+    assert path.read_bytes() == before
+
+
+def test_what_is_read_is_checked_from_the_offset_that_was_asked_for(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    data = bytearray(copies(log, 0))
+    assert check_batches(memoryview(data), 0, 0) is None
+    size = len(data) // log.segments[1].base_offset
+    for at in range(3 * size, 4 * size):
+        data[at] ^= 0x55
+        found = check_batches(memoryview(data), 0, 0)
+        # Of an epoch that is too high the next batch tells.
+        is_epoch = 12 <= at - 3 * size < 16
+        assert found == ((4 * size, 4) if is_epoch else (3 * size, 3))
+        data[at] ^= 0x55
+
+
+def test_damage_in_what_was_safe_leaves_all_that_follows_in_the_last_segment(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    for n in range(COUNT):
+        append_values(log, b"value %03d" % n)
+    log.flush()
+    path = log.segments[-1].path
+    size = path.stat().st_size // COUNT
+    log.abandon()
+    for at in (size * 5 + 8, size * 5 + 70):  # the length of a batch, and its records
+        flip(path, at)
+        log = open_log(tmp_path, recovery_point=30)
+        # Below the point nothing but lengths and offsets is looked at.
+        assert log.end_offset == COUNT
+        assert log.kept_all
+        assert [hole.offset for hole in log.holes] in ([5], [])
+        bad = damage_near(log, 5)
+        assert bad is not None
+        assert (bad.position, bad.offset) == (size * 5, 5)
+        log.abandon()
+        flip(path, at)
+
+
+def test_a_hole_in_what_was_not_synced_may_be_damage_and_is_said_to_be_a_loss(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    for n in range(COUNT):
+        append_values(log, b"value %03d" % n)
+    log.flush()
+    path = log.segments[-1].path
+    size = path.stat().st_size // COUNT
+    log.abandon()
+    flip(path, size * 35 + 70)
+    log = open_log(tmp_path, recovery_point=30)
+    assert log.end_offset == 35
+    assert not log.kept_all
+    log.abandon()
+    path.write_bytes(path.read_bytes()[: size * 33 + 20])
+    torn = open_log(tmp_path, recovery_point=30)
+    assert torn.end_offset == 33
+    assert torn.kept_all, "a torn tail was never acknowledged"
