@@ -28,6 +28,7 @@ from nexus.broker.partition import Partition
 from nexus.broker.producer_ids import ProducerIds
 from nexus.broker.repairing import Repairs
 from nexus.broker.replicas import Replicas
+from nexus.broker.reporting import Reporter
 from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
 from nexus.broker.solo import Solo
@@ -39,7 +40,7 @@ from nexus.log import LogStore, PartitionLog
 from nexus.log.kernel_sync import KernelSync
 from nexus.observe.logs import get_logger
 from nexus.settings import BrokerSettings
-from nexus.settings.sections import ClusterMode
+from nexus.settings.sections import ClusterMode, parse_peers
 from nexus.wire.apis import APIS
 from nexus.wire.messages.api_versions import ApiVersion
 
@@ -111,6 +112,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.cluster.reserve_producer_ids)
         self.maintenance = Maintenance(self)
         self.repairs = Repairs(self)
+        self.reporter = Reporter(self)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.server = Server(self, self.dispatcher, settings.performance)
         self.side_port = side_port(self)
@@ -143,6 +145,8 @@ class Broker:
         await self._start_side_port()
         self.maintenance.start()
         self.repairs.start()
+        if self.settings.cluster.mode == "etcd":
+            self.reporter.start()
         self.loop.run_in_executor(self._chores, self.store.remove_deleted)
         self.server.start()
         self.is_ready = True
@@ -168,6 +172,7 @@ class Broker:
         await self.server.drain(DRAIN_SECONDS / 2)
         self.server.close()
         await self.side_port.stop()
+        await self.reporter.stop()
         await self.replicas.stop()
         await self.cluster.stop()
         await self.maintenance.stop()
@@ -177,6 +182,11 @@ class Broker:
         self._workers.shutdown(cancel_futures=True)
         self._chores.shutdown(cancel_futures=True)
         self.store.close()
+
+    def take_up(self, changed: BrokerSettings) -> None:
+        """Use what may change while the broker runs, of settings that were read anew."""
+        self.replicas.throttle.set_rate(changed.cluster.move_bytes_s)
+        self.cluster.set_peers(parse_peers(changed.cluster.peers))
 
     async def off_loop(self, work: Callable[..., T], *args: object) -> T:
         """Run work that a client waits for on a thread."""

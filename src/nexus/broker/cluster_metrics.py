@@ -68,6 +68,12 @@ def watch_cluster(broker: Broker) -> None:
         ("topic", "partition", "follower"),
         collect=lambda: _lags(broker),
     )
+    gauge(
+        "nexus_cluster_replication_lag_seconds",
+        "Seconds since a follower had all that the leader here has.",
+        ("topic", "partition", "follower"),
+        collect=lambda: _lag_seconds(broker),
+    )
 
 
 def cluster_health(broker: Broker) -> dict[str, object]:
@@ -80,8 +86,14 @@ def cluster_health(broker: Broker) -> dict[str, object]:
             "leaders": len(broker.replicas.led()),
             "offline": _offline(broker),
             "under_replicated": _under_replicated(broker),
+            "damaged": damaged(broker),
         }
     }
+
+
+def damaged(broker: Broker) -> dict[str, str]:
+    """What is damaged here and not mended yet."""
+    return {f"{topic}/{number}": what for (topic, number), what in broker.repairs.damaged.items()}
 
 
 def _states(broker: Broker) -> Iterable[tuple[str, PartitionState]]:
@@ -110,3 +122,11 @@ def _lags(broker: Broker) -> Rows:
             for node, end in leading.ends().items():
                 behind = leading.end - max(end, partition.log.start_offset)
                 yield (partition.topic, str(partition.index), str(node)), max(behind, 0)
+
+
+def _lag_seconds(broker: Broker) -> Rows:
+    now = broker.loop.time()
+    for partition in broker.replicas.led():
+        if (leading := partition.leading) is not None:
+            for node, seconds in leading.behind_s(now).items():
+                yield (partition.topic, str(partition.index), str(node)), seconds

@@ -1,7 +1,8 @@
 """Copies from one leader: all partitions that it leads and this broker follows, in one fetch.
 
 A fetch says by its offsets what this broker has, so everything is flushed before it is sent. In
-each epoch a partition first finds out where its log and the leader's part, and is cut there.
+each epoch a partition first finds out where its log and the leader's part, and is cut there. What
+is not in sync yet is copied no faster than `cluster.move_rate` allows; what is, as fast as it goes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from nexus.broker.partition import Partition
 from nexus.broker.peer import Peer
+from nexus.broker.throttle import Throttle
 from nexus.cluster.following import AskEpoch, Following
 from nexus.observe.logs import get_logger
 from nexus.wire.apis import ApiKey
@@ -56,6 +58,7 @@ class _Copy:
     partition: Partition
     following: Following
     offset: int
+    is_moving: bool = False  # whether it is not in sync yet
 
     @property
     def place(self) -> _Place:
@@ -70,8 +73,9 @@ class _Copy:
 class Fetcher:
     """Follows one broker until it is stopped."""
 
-    def __init__(self, broker: Broker, leader: int) -> None:
+    def __init__(self, broker: Broker, leader: int, throttle: Throttle) -> None:
         self._broker = broker
+        self._throttle = throttle
         self._leader = leader
         self._partitions: dict[_Place, Partition] = {}
         self._resting: dict[_Place, float] = {}
@@ -134,12 +138,14 @@ class Fetcher:
         """Ask once for everything; false when there was nothing to ask for."""
         now = self._broker.loop.time()
         ready = [
-            _Copy(one, one.following, one.log.end_offset)
+            _Copy(one, one.following, one.log.end_offset, self._is_moving(place))
             for place, one in self._partitions.items()
             if one.following is not None
             and one.log.failure is None
             and self._resting.get(place, 0.0) <= now
         ]
+        if self._throttle.room < 1:
+            ready = [copy for copy in ready if not copy.is_moving]
         peer = self._reach() if ready else None
         if peer is None:
             return False
@@ -155,6 +161,10 @@ class Fetcher:
             return True
         await self._copy(peer, aligned)
         return True
+
+    def _is_moving(self, place: _Place) -> bool:
+        state = self._broker.cluster.view.state(*place)
+        return state is not None and self._broker.settings.broker.id not in state.in_sync
 
     def _reach(self) -> Peer | None:
         member = self._broker.cluster.view.members.get(self._leader)
@@ -252,7 +262,14 @@ class Fetcher:
                 if copy.is_current and copy.partition.log.end_offset == copy.offset:
                     self._take(copy, data)
 
+    def _share(self, copy: _Copy, moving: int) -> int:
+        """The most to ask for of one partition: what moves shares what may be moved now."""
+        if not copy.is_moving:
+            return PARTITION_BYTES
+        return int(min(PARTITION_BYTES, max(self._throttle.room / moving, 1)))
+
     def _request(self, copies: list[_Copy]) -> FetchRequest:
+        moving = sum(copy.is_moving for copy in copies)
         return FetchRequest(
             replica_id=self._broker.settings.broker.id,
             max_wait_ms=WAIT_MS,
@@ -267,7 +284,7 @@ class Fetcher:
                             current_leader_epoch=copy.following.epoch,
                             fetch_offset=max(copy.offset, self._starts.get(copy.place, 0)),
                             log_start_offset=copy.partition.log.start_offset,
-                            partition_max_bytes=PARTITION_BYTES,
+                            partition_max_bytes=self._share(copy, moving),
                         )
                         for copy in of_topic
                     ],
@@ -304,6 +321,8 @@ class Fetcher:
         try:
             if data.records:
                 assert isinstance(data.records, memoryview)
+                if copy.is_moving:
+                    self._throttle.took(len(data.records))
                 partition.log.append_replicated(data.records)
                 self._starts.pop(copy.place, None)
         except StorageError as error:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nexus.observe.health import disk
 from nexus.observe.metrics import Counter, Histogram, Registry
 from nexus.wire.apis import Api, ApiKey
 from nexus.wire.batch import BatchHeader
@@ -114,6 +117,12 @@ class BrokerMetrics:
             "Partitions whose disk failed.",
             collect=lambda: [((), sum(p.log.failure is not None for p in topics.partitions()))],
         )
+        for name, meaning in _DISK.items():
+            gauge(
+                f"nexus_broker_disk_{name}_bytes",
+                meaning,
+                collect=partial(_disk_bytes, broker.settings.broker.data_dir, name),
+            )
         gauge(
             "nexus_broker_partitions_damaged",
             "Partitions with damage that is not mended yet.",
@@ -158,6 +167,17 @@ _TRAFFIC: Final = {
     "messages_out": "Messages sent to consumers.",
     "bytes_out": "Bytes sent to consumers.",
 }
+
+
+_DISK: Final = {
+    "size": "Size of the disk that holds the data.",
+    "free": "What is free of it.",
+}
+
+
+def _disk_bytes(data_dir: Path, name: str) -> Rows:
+    found = disk(data_dir).get("total_bytes" if name == "size" else f"{name}_bytes")
+    return [] if found is None else [((), float(found))]
 
 
 def _by_partition(broker: Broker, attribute: str) -> Rows:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from nexus.cluster.following import Following
@@ -70,6 +71,16 @@ class OffsetNotAvailable(ProtocolError):
     code = ErrorCode.OFFSET_NOT_AVAILABLE
 
 
+@dataclass(slots=True)
+class Carried:
+    """What went in and out of a partition here since the start."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    messages_in: int = 0
+    messages_out: int = 0
+
+
 class Partition:
     """Appends, and tells those who wait how far the log is safe."""
 
@@ -81,6 +92,7 @@ class Partition:
         "_request_flush",
         "_waiters",
         "append_lock",
+        "carried",
         "flush_requested",
         "following",
         "high_watermark",
@@ -114,6 +126,7 @@ class Partition:
         self._waiters: deque[tuple[int, Then]] = deque()
         # Batches that must be rewritten off the loop queue here, so that they keep their order.
         self.append_lock = asyncio.Lock()
+        self.carried = Carried()
         self.flush_requested = False
         self.is_retired = False
         self.watchers: set[Wake] = set()
@@ -137,6 +150,8 @@ class Partition:
         except StorageError as error:
             self.fail(error)
             raise
+        self.carried.bytes_in += header.size
+        self.carried.messages_in += header.count
         if self.leading is not None:
             self.leading.appended(self.log.end_offset)
             for watcher in list(self.replica_watchers):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from nexus.broker.dispatch import spawn
 from nexus.broker.fetcher import Fetcher
 from nexus.broker.partition import Partition
+from nexus.broker.throttle import Throttle
 from nexus.broker.topic_config import effective
 from nexus.broker.topics import OFFSETS_TOPIC, Topic
 from nexus.cluster.controlling import PartitionKey
@@ -45,6 +46,7 @@ class Replicas:
         self._pending: set[str] = set()
         self._has_pending = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self.throttle = Throttle(broker.settings.cluster.move_bytes_s, broker.loop.time)
         self.elections = 0
         self.shrinks = 0
 
@@ -71,6 +73,16 @@ class Replicas:
     def led(self) -> list[Partition]:
         """The partitions that are led here."""
         return [one for one in self._broker.topics.partitions() if one.leading is not None]
+
+    def copied(self) -> dict[PartitionKey, int]:
+        """What is here, in bytes, of the partitions that are followed and not in sync yet."""
+        states = {key: self._broker.cluster.view.partitions.get(key) for key in self._followed}
+        return {
+            key: partition.log.size_bytes
+            for key, state in states.items()
+            if state is not None and self._me not in state.in_sync
+            if (partition := self._local(key)) is not None
+        }
 
     @property
     def errors(self) -> int:
@@ -165,7 +177,7 @@ class Replicas:
         partition.follow(Following(state.leader, state.epoch))
         self._followed[partition.topic, partition.index] = state.leader
         if state.leader not in self._fetchers:
-            self._fetchers[state.leader] = Fetcher(self._broker, state.leader)
+            self._fetchers[state.leader] = Fetcher(self._broker, state.leader, self.throttle)
         self._fetchers[state.leader].add(partition)
         self._note_groups(partition, was_leader=was_leader)
 
@@ -295,9 +307,21 @@ class Replicas:
                 leading.rules = rules
         for number in sorted(topics.kept(name) - set(mine)):
             if view.is_fixed:
-                log.warning("a log is not this broker's to serve", topic=name, partition=number)
+                self._withhold(topic, number)
             else:
                 await self._release(topic, number)
+
+    def _withhold(self, topic: Topic, number: int) -> None:
+        """Serve a log no more that is another broker's by the list of peers; it stays here."""
+        log.error(
+            "a log is another broker's now: it is kept, and not served",
+            topic=topic.name,
+            partition=number,
+        )
+        partition = topic.partitions.pop(number, None)
+        self._known.pop((topic.name, number), None)
+        if partition is not None:
+            self._step_down(partition)
 
     async def _release(self, topic: Topic, number: int) -> None:
         state = self._broker.cluster.view.state(topic.name, number)

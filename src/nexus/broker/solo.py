@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from nexus.broker.topics import Topic, Topics
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.partition_state import PartitionState
-from nexus.cluster.port import Listener, Member, NewTopic, TopicInfo, View
+from nexus.cluster.port import Listener, Member, NewTopic, Report, TopicInfo, View
 
 
 class SoloView(View):
@@ -64,6 +64,12 @@ class Solo:
 
     async def reserve_producer_ids(self, count: int) -> range:
         return await self._reserve_ids(count)
+
+    async def report(self, report: Report) -> None:
+        """Nobody else plans."""
+
+    def set_peers(self, peers: Mapping[int, tuple[str, int]]) -> None:
+        """There is no list: this broker is alone."""
 
 
 def _info(topic: Topic) -> TopicInfo:

@@ -2,13 +2,15 @@
 
 Nothing is replicated and nobody is elected. A broker tells its peers of topics that are made,
 changed or deleted, and asks them for what it missed when it starts. Whoever hears of something new
-tells the others too, so that it does not matter who was told first.
+tells the others too, so that it does not matter who was told first. The list may change while the
+broker runs: then partitions have other owners, and what they held before stays with the old ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -21,7 +23,7 @@ from nexus.cluster.assignment.ring import RingStrategy
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.errors import CannotAgree
 from nexus.cluster.partition_state import PartitionState
-from nexus.cluster.port import Listener, Member, NewTopic, TopicInfo, View
+from nexus.cluster.port import Listener, Member, NewTopic, Report, TopicInfo, View
 from nexus.observe.logs import get_logger
 from nexus.settings import BrokerSettings
 from nexus.settings.sections import parse_peers
@@ -68,15 +70,14 @@ class Static:
         self._me = settings.broker.id
         self._cluster_id = settings.cluster.cluster_id
         self._reserve_ids = reserve_ids
-        self._peers = parse_peers(settings.cluster.peers)
-        nodes = sorted(self._peers)
-        self._nodes = [Node(node) for node in nodes]
+        self._peers: Mapping[int, tuple[str, int]] = parse_peers(settings.cluster.peers)
+        self._nodes = [Node(node) for node in sorted(self._peers)]
         # Not by shares of a topic: a topic that grows must leave its partitions where they are.
         is_modulo = settings.cluster.partition_strategy == "modulo"
         self._strategy: Strategy = Modulo() if is_modulo else RingStrategy(slack=inf)
         self.view = View(
             members={node: Member(node, *address) for node, address in self._peers.items()},
-            controller=nodes[0],
+            controller=self._nodes[0].id,
             is_fixed=True,
         )
         for info in known:
@@ -84,6 +85,7 @@ class Static:
                 self._note(info)
         self._listener: Listener | None = None
         self._task: asyncio.Task[None] | None = None
+        self._look_soon = asyncio.Event()
 
     async def start(self, me: Member, listener: Listener) -> None:
         self.view.members[me.id] = me
@@ -100,6 +102,23 @@ class Static:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    def set_peers(self, peers: Mapping[int, tuple[str, int]]) -> None:
+        """Serve what is this broker's by another list. Logs stay where they are."""
+        if peers == self._peers or self._me not in peers:
+            return
+        log.warning("the list of peers changed", peers=sorted(peers), before=sorted(self._peers))
+        own = self.view.members[self._me]
+        self._peers = dict(peers)
+        self._nodes = [Node(node) for node in sorted(peers)]
+        self.view.members.clear()
+        self.view.members.update({n: Member(n, *address) for n, address in peers.items()})
+        self.view.members[self._me] = own
+        self.view.controller = self._nodes[0].id
+        for info in list(self.view.topics.values()):
+            self._note(info)
+            self._tell(info.name)
+        self._look_soon.set()
 
     # Commands ---------------------------------------------------------------------------------
 
@@ -149,6 +168,9 @@ class Static:
         first = self._me * IDS_OF_A_BROKER
         own = await self._reserve_ids(count)
         return range(first + own.start, first + own.stop)
+
+    async def report(self, report: Report) -> None:
+        """Nobody else plans."""
 
     # Inside -----------------------------------------------------------------------------------
 
@@ -207,7 +229,10 @@ class Static:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(ASK_PEERS_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_PEERS_SECONDS):
+                    await self._look_soon.wait()
+            self._look_soon.clear()
             await self._catch_up()
 
     async def _catch_up(self) -> None:

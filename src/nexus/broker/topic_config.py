@@ -158,6 +158,14 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             "replicas that must have a message before acks=all is answered",
         ),
         Definition(
+            "partition.strategy",
+            ConfigType.STRING,
+            lambda s, _: s.cluster.partition_strategy,
+            _one_of("ring", "modulo", "dynamic"),
+            "which brokers hold the partitions, in a cluster that agrees by etcd; a change moves"
+            " nothing before `nexus cluster rebalance`",
+        ),
+        Definition(
             "replication.mode",
             ConfigType.STRING,
             lambda s, _: s.replication.mode,

@@ -26,7 +26,7 @@ class BrokerCall:
 
     def start(self) -> int:
         """Runs the broker until it is stopped; its exit code."""
-        from nexus.cli.config_place import loaded
+        from nexus.cli.config_place import loaded, read_config
         from nexus.cli.flags import broker_flags
         from nexus.settings import load_broker_settings
         from nexus.settings.broker import SECTIONS
@@ -43,7 +43,7 @@ class BrokerCall:
 
         from nexus.broker.main import run
 
-        return run(settings, follow=follow)
+        return run(settings, follow=follow, reload=lambda: load(read_config(self.config)))
 
 
 def plain_broker_call(arguments: Sequence[str]) -> BrokerCall | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from nexus.cluster.assignment.dynamic import Dynamic
 from nexus.cluster.assignment.modulo import Modulo
 from nexus.cluster.assignment.port import Assignment, Strategy
 from nexus.cluster.assignment.ring import RingStrategy
 from nexus.cluster.port import View
+
+STRATEGY: Final = "partition.strategy"  # what a topic's own choice is called
 
 
 def strategy_for(

@@ -135,6 +135,13 @@ class Leading:
         """How far each follower is, as it told."""
         return {node: follower.end for node, follower in self._followers.items()}
 
+    def behind_s(self, now: float) -> Mapping[int, float]:
+        """How long ago each follower had everything, or this leadership began."""
+        return {
+            node: max(now - max(follower.caught_up_at, self.began_at), 0.0)
+            for node, follower in self._followers.items()
+        }
+
     def _belongs(self, node: int, now: float) -> bool:
         follower = self._followers[node]
         if node in self.state.in_sync:

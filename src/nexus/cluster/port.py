@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -29,6 +30,15 @@ class Member(NamedTuple):
 def fit_since(members: Mapping[int, Member]) -> dict[int, int]:
     """The version from which on a partition's state may count on what each broker has told."""
     return {node: 0 if one.kept_all else one.registered for node, one in members.items()}
+
+
+class Report(NamedTuple):
+    """What a broker tells now and then of what it leads and does, for people and planners."""
+
+    # Of each partition led here: bytes in and out, messages in and out, a second; size in bytes.
+    loads: Mapping[PartitionKey, tuple[float, ...]] = MappingProxyType({})
+    copying: Mapping[PartitionKey, int] = MappingProxyType({})  # what is here of what is copied
+    damaged: tuple[str, ...] = ()
 
 
 class TopicInfo(NamedTuple):
@@ -59,6 +69,7 @@ class View:
     controller: int = NOBODY
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     partitions: dict[PartitionKey, PartitionState] = field(default_factory=dict)
+    reports: dict[int, Report] = field(default_factory=dict)  # by broker
     # Topics that were seen to be deleted; one that is merely not there may be there again.
     deleted: set[str] = field(default_factory=set)
     revision: int = 0
@@ -66,6 +77,16 @@ class View:
 
     def state(self, topic: str, number: int) -> PartitionState | None:
         return self.partitions.get((topic, number))
+
+    @property
+    def loads(self) -> dict[PartitionKey, float]:
+        """Bytes in and out a second of every partition, as its leader measured them."""
+        return {
+            key: row[0] + row[1]
+            for node, report in self.reports.items()
+            for key, row in report.loads.items()
+            if (state := self.partitions.get(key)) is not None and state.leader == node
+        }
 
 
 class Listener(Protocol):
@@ -113,3 +134,9 @@ class Coordination(Protocol):
 
     async def reserve_producer_ids(self, count: int) -> range:
         """Producer ids that nobody had before."""
+
+    async def report(self, report: Report) -> None:
+        """Tell the others; nobody waits for it, and where nobody listens it is dropped."""
+
+    def set_peers(self, peers: Mapping[int, tuple[str, int]]) -> None:
+        """The list of peers is another one; for those who have one."""

@@ -21,6 +21,7 @@ from nexus.settings.options import (
     resolve,
 )
 from nexus.settings.place import CONFIG_VARIABLE, Config, Place, path_of
+from nexus.settings.presets import with_preset
 from nexus.settings.sections import (
     BrokerSection,
     ClusterSection,
@@ -92,7 +93,7 @@ def load_broker_settings(
     `flags` is keyed by dotted option name: `{"broker.port": FlagValue("--listen", 9093)}`.
     """
     variables = os.environ if environ is None else environ
-    inputs = read_inputs(config, flags or {}, variables)
+    inputs = with_preset(read_inputs(config, flags or {}, variables))
     built: dict[str, Any] = {}
     provenance: dict[str, Source] = {}
     for section, cls in SECTIONS.items():

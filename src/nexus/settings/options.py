@@ -1,6 +1,7 @@
 """Sections are frozen dataclasses whose fields carry their option: key, kind, variables.
 
-`resolve` takes one section through its sources, weakest first: default, file, environment, flag.
+`resolve` takes one section through its sources, weakest first: default, preset, file, environment,
+flag.
 """
 
 import difflib
@@ -23,9 +24,10 @@ class Strength(IntEnum):
     """Where a value came from; a greater one overrides a lesser one."""
 
     DEFAULT = 0
-    FILE = 1
-    ENVIRONMENT = 2
-    FLAG = 3
+    PRESET = 1
+    FILE = 2
+    ENVIRONMENT = 3
+    FLAG = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,9 @@ class Inputs:
     sections: Mapping[str, Entry]
     environ: Mapping[str, str]
     flags: Mapping[str, FlagValue]
+    # What a preset stands for, by dotted name, and where it was chosen.
+    preset: Mapping[str, object] = field(default_factory=dict)
+    preset_source: Source = DEFAULT
 
 
 def option(
@@ -173,6 +178,9 @@ def found(raw: object) -> str:
 def _candidates(
     section: str, opt: Option, given: Mapping[str, Entry], inputs: Inputs
 ) -> Iterable[tuple[Source, object]]:
+    dotted = f"{section}.{opt.key}"
+    if dotted in inputs.preset:
+        yield inputs.preset_source, inputs.preset[dotted]
     entry = given.get(opt.key)
     if entry is not None:
         yield Source(Strength.FILE, f"{inputs.file}:{entry.line}"), entry.value
@@ -180,7 +188,7 @@ def _candidates(
         raw = inputs.environ.get(variable)
         if raw and not _is_service_link(opt.key, raw):
             yield Source(Strength.ENVIRONMENT, f"environment {variable}"), raw
-    flag = inputs.flags.get(f"{section}.{opt.key}")
+    flag = inputs.flags.get(dotted)
     if flag is not None:
         yield Source(Strength.FLAG, f"flag {flag.flag}"), flag.value
 

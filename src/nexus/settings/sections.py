@@ -30,6 +30,7 @@ from nexus.settings.units import UNLIMITED
 Fsync = Literal["commit", "interval", "never"]
 ClusterMode = Literal["solo", "static", "etcd"]
 PartitionStrategy = Literal["ring", "modulo", "dynamic"]
+Preset = Literal["none", "throughput", "consistency"]
 ReplicationMode = Literal["sync", "quorum", "async"]
 LogFormat = Literal["auto", "human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -72,10 +73,12 @@ class BrokerSection:
 class ClusterSection:
     """How brokers find each other; all but the mode takes effect with one other than solo.
 
-    `peers` is for static, `etcd_endpoints` and what follows it for etcd.
+    `peers` is for static, `etcd_endpoints` and what follows it for etcd. `preset` sets values of
+    other sections too (`nexus.settings.presets`), in any mode.
     """
 
     mode: ClusterMode = option("mode", Choice(("solo", "static", "etcd")), "solo")
+    preset: Preset = option("preset", Choice(("none", "throughput", "consistency")), "none")
     cluster_id: str = option("cluster_id", Text(), "local-cluster", environment=("CLUSTER_ID",))
     bootstrap_servers: tuple[str, ...] = option(
         "bootstrap_servers",
@@ -83,7 +86,10 @@ class ClusterSection:
         (),
     )
     peers: tuple[str, ...] = option(
-        "peers", TextList(Text(), 'a list such as ["1@broker-1:9092", "2@broker-2:9092"]'), ()
+        "peers",
+        TextList(Text(), 'a list such as ["1@broker-1:9092", "2@broker-2:9092"]'),
+        (),
+        live=True,
     )
     rack: str | None = option("rack", Maybe(Text()), None)
     partition_strategy: PartitionStrategy = option(
@@ -95,6 +101,9 @@ class ClusterSection:
     lease_ms: int = option("lease_time", Duration(2_000, 60_000), "3s")
     broker_gone_after_ms: int = option("broker_gone_after", Duration(1_000, unlimited=True), "10m")
     rebuilds_at_once: int = option("rebuilds_at_once", Whole(1, 1_000), 4)
+    # Bytes a second that a broker copies for replicas which are not in sync yet.
+    move_bytes_s: int = option("move_rate", Size(1024, unlimited=True), "50MB", live=True)
+    report_interval_ms: int = option("report_interval", Duration(100), "10s")
     preferred_leaders_ms: int = option("preferred_leaders_interval", Duration(100), "5s")
 
 

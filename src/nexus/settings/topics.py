@@ -61,6 +61,8 @@ _OPTIONS: Final[Mapping[str, _TopicOption]] = {
     "segment_time": _TopicOption(Duration(1), "segment.ms"),
     "max_message_size": _TopicOption(Size(1024, 1 << 30), "max.message.bytes"),
     "min_insync_replicas": _TopicOption(Whole(1, 100), "min.insync.replicas"),
+    "replication_mode": _TopicOption(Choice(("sync", "quorum", "async")), "replication.mode"),
+    "partition_strategy": _TopicOption(Choice(("ring", "modulo", "dynamic")), "partition.strategy"),
     "delete_retention_time": _TopicOption(Duration(0), "delete.retention.ms"),
     "min_compaction_lag": _TopicOption(Duration(0), "min.compaction.lag.ms"),
     "min_cleanable_dirty_ratio": _TopicOption(Ratio(), "min.cleanable.dirty.ratio"),

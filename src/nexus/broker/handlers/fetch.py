@@ -273,6 +273,8 @@ def _finish(broker: Broker, found: _Found) -> Any:
         if (piece := share.piece) is not None:
             messages = piece.next_offset - share.wanted.fetch_offset
             share.topic.traffic.read(messages, piece.size)
+            share.partition.carried.bytes_out += piece.size
+            share.partition.carried.messages_out += messages
     cold = _bring_in(broker, filled)
     return _finish_later(broker, found, cold) if cold else found.response
 

@@ -17,13 +17,21 @@ from typing import Final
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.errors import BrokerIdTaken, CannotAgree, ClusterError
 from nexus.cluster.etcd.controlling import Controller, Terms
-from nexus.cluster.etcd.keys import Places, state_value
+from nexus.cluster.etcd.keys import Places, report_value, state_value
 from nexus.cluster.etcd.probing import Prober
 from nexus.cluster.etcd.registering import register
 from nexus.cluster.etcd.topics import TopicKeys
 from nexus.cluster.etcd.viewing import Viewing
 from nexus.cluster.partition_state import PartitionState
-from nexus.cluster.port import Listener, Member, NewTopic, TopicInfo, View, fit_since
+from nexus.cluster.port import (
+    Listener,
+    Member,
+    NewTopic,
+    Report,
+    TopicInfo,
+    View,
+    fit_since,
+)
 from nexus.etcd import (
     Ambiguous,
     Client,
@@ -302,6 +310,17 @@ class EtcdCoordination:
                     if (await self._client.txn(when=[when], then=[Put(key, value)])).succeeded:
                         return range(first, first + count)
         raise CannotAgree("producer ids are wanted by too many at once")
+
+    async def report(self, report: Report) -> None:
+        lease, me = self._lease, self._me
+        if lease is None or me is None:
+            return
+        key, value = self._places.report(me.id), report_value(report)
+        async with _agreeing():
+            await self._client.put(key, value, lease=lease.id, timeout_s=2.0)
+
+    def set_peers(self, peers: Mapping[int, tuple[str, int]]) -> None:
+        """There is no list: brokers register."""
 
 
 @asynccontextmanager

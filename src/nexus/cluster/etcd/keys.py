@@ -13,7 +13,7 @@ from uuid import UUID
 
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.partition_state import PartitionState
-from nexus.cluster.port import Member, TopicInfo
+from nexus.cluster.port import Member, Report, TopicInfo
 from nexus.etcd import KeyValue
 
 
@@ -31,6 +31,9 @@ class Places(NamedTuple):
 
     def leaving(self, node: int) -> bytes:
         return self.root + b"leaving/%d" % node
+
+    def report(self, node: int) -> bytes:
+        return self.root + b"reports/%d" % node
 
     @property
     def controller(self) -> bytes:
@@ -106,6 +109,26 @@ def member_of(node: int, item: KeyValue) -> Member:
         record.get("rack", ""),
         item.mod_revision,
         record.get("kept_all", True),
+    )
+
+
+def report_value(report: Report) -> bytes:
+    """By topic, so that a name is there once: a thousand partitions take some 30 KB."""
+    loads: dict[str, dict[str, object]] = {}
+    for (topic, number), row in sorted(report.loads.items()):
+        loads.setdefault(topic, {})[str(number)] = [float(f"{value:.3g}") for value in row]
+    copying: dict[str, dict[str, int]] = {}
+    for (topic, number), size in sorted(report.copying.items()):
+        copying.setdefault(topic, {})[str(number)] = size
+    return _json({"loads": loads, "copying": copying, "damaged": report.damaged})
+
+
+def report_of(item: KeyValue) -> Report:
+    record = json.loads(item.value)
+    return Report(
+        {(t, int(n)): tuple(row) for t, rows in record["loads"].items() for n, row in rows.items()},
+        {(t, int(n)): size for t, rows in record["copying"].items() for n, size in rows.items()},
+        tuple(record["damaged"]),
     )
 
 

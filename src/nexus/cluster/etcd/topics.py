@@ -10,7 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from nexus.cluster.assignment.port import Node, Wanted
-from nexus.cluster.choosing import assignment_of, strategy_for
+from nexus.cluster.choosing import STRATEGY, assignment_of, strategy_for
 from nexus.cluster.errors import CannotAgree, NotEnoughBrokers
 from nexus.cluster.etcd.keys import Places, state_value, topic_of, topic_value
 from nexus.cluster.partition_state import first_state
@@ -47,7 +47,7 @@ class TopicKeys:
 
     async def create(self, wanted: NewTopic) -> TopicInfo:
         assignment = wanted.assignment or self._assigned(
-            Wanted(wanted.name, wanted.partitions, wanted.replication)
+            Wanted(wanted.name, wanted.partitions, wanted.replication), wanted.configs
         )
         info = TopicInfo(wanted.name, uuid4(), wanted.partitions, dict(wanted.configs))
         key = self._places.topic(wanted.name)
@@ -69,7 +69,8 @@ class TopicKeys:
         if count <= first:
             return
         replicas = (
-            assignment or self._assigned(Wanted(name, count, self._replication(name)))[first:]
+            assignment
+            or self._assigned(Wanted(name, count, self._replication(name)), info.configs)[first:]
         )
         key = self._places.topic(name)
         grown = Put(key, topic_value(info._replace(partitions=count)))
@@ -106,13 +107,14 @@ class TopicKeys:
             for number, replicas in enumerate(assignment, first)
         ]
 
-    def _assigned(self, wanted: Wanted) -> tuple[tuple[int, ...], ...]:
+    def _assigned(self, wanted: Wanted, configs: Mapping[str, str]) -> tuple[tuple[int, ...], ...]:
         members = self._view.members
         nodes = [Node(id_, members[id_].rack) for id_ in sorted(members)]
         staying = [node for node in nodes if node.id not in self._view.leaving]
         try:
             fit = staying if len(staying) >= wanted.replication else nodes
-            strategy = strategy_for(self._strategy, assignment_of(self._view))
+            name = configs.get(STRATEGY, self._strategy)
+            strategy = strategy_for(name, assignment_of(self._view), self._view.loads)
             return strategy.assign(wanted, fit)
         except NotEnoughBrokers as error:
             raise InvalidReplicationFactor(str(error)) from error

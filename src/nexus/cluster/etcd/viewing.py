@@ -34,6 +34,7 @@ class Viewing:
         self.changed_keys |= set(view.partitions)
         view.members.clear()
         view.leaving.clear()
+        view.reports.clear()
         view.topics.clear()
         view.partitions.clear()
         view.controller = NOBODY
@@ -78,6 +79,8 @@ class Viewing:
             self.leases[int(rest)] = item.lease
         elif kind == "leaving":
             view.leaving.add(int(rest))
+        elif kind == "reports":
+            view.reports[int(rest)] = keys.report_of(item)
         elif kind == "controller":
             view.controller = int(item.value)
 
@@ -96,5 +99,7 @@ class Viewing:
             view.members.pop(int(rest), None)
         elif kind == "leaving" and rest.isdecimal():
             view.leaving.discard(int(rest))
+        elif kind == "reports" and rest.isdecimal():
+            view.reports.pop(int(rest), None)
         elif kind == "controller":
             view.controller = NOBODY
