@@ -80,13 +80,17 @@ class View:
 
     @property
     def loads(self) -> dict[PartitionKey, float]:
-        """Bytes in and out a second of every partition, as its leader measured them."""
-        return {
+        """Bytes in and out a second of every partition, as its leader measured them.
+
+        Empty while nothing is carried: then no partition is more load than another.
+        """
+        found = {
             key: row[0] + row[1]
             for node, report in self.reports.items()
             for key, row in report.loads.items()
             if (state := self.partitions.get(key)) is not None and state.leader == node
         }
+        return found if any(found.values()) else {}
 
 
 class Listener(Protocol):

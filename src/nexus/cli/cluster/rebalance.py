@@ -1,6 +1,6 @@
 """`nexus cluster rebalance`: spread partitions over the brokers there are, while in use."""
 
-from nexus.cli.cluster.running import AtOnce, Strategy, run
+from nexus.cli.cluster.running import AtOnce, Strategy, run, size
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cluster.assignment.moves import Plan
@@ -39,6 +39,9 @@ def rebalance(
 
 def tell(progress: Progress) -> None:
     """One line of progress."""
-    print(
-        f"moved {progress.done}, moving {progress.moving}, waiting {progress.waiting}", flush=True
-    )
+    line = f"moved {progress.done}, moving {progress.moving}, waiting {progress.waiting}"
+    if progress.all_bytes:
+        line += f", {size(progress.copied_bytes)} of {size(progress.all_bytes)} copied"
+    if progress.left_s is not None and (progress.moving or progress.waiting):
+        line += f", about {progress.left_s:.0f} s left"
+    print(line, flush=True)

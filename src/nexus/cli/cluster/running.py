@@ -42,6 +42,15 @@ def run(
     return asyncio.run(whole())
 
 
+def size(count: float) -> str:
+    """Bytes for people."""
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while count >= 1000 and len(units) > 1:
+        count /= 1024
+        del units[0]
+    return f"{count:.3g} {units[0]}"
+
+
 def document(plan: Plan) -> dict[str, object]:
     """A plan for programs."""
     return {

@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from nexus.cli.cluster.running import run
+from nexus.cli.cluster.running import run, size
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.cluster.etcd.operating import Operator
-from nexus.cluster.port import View
+from nexus.cluster.port import Report, View
 
 app = single_app()
 
@@ -40,6 +40,7 @@ def _document(view: View) -> dict[str, object]:
         if topic in view.topics and number < view.topics[topic].partitions
     }
     leads = Counter(state.leader for state in states.values())
+    traffic = {node: _traffic(report) for node, report in view.reports.items()}
     holds = Counter(node for state in states.values() for node in state.replicas)
     known = sorted({*view.members, *holds})
     return {
@@ -54,6 +55,8 @@ def _document(view: View) -> dict[str, object]:
                 "state": _state(view, node),
                 "leads": leads[node],
                 "holds": holds[node],
+                "bytes_in": traffic.get(node, (0, 0))[0],
+                "bytes_out": traffic.get(node, (0, 0))[1],
             }
             for node in known
             for member in [view.members.get(node)]
@@ -61,7 +64,15 @@ def _document(view: View) -> dict[str, object]:
         "offline": [name for name, s in states.items() if s.leader not in view.members],
         "under_replicated": [name for name, s in states.items() if s.is_under_replicated],
         "moving": [name for name, s in states.items() if s.target],
+        "damaged": [
+            f"{name} on {node}" for node, r in sorted(view.reports.items()) for name in r.damaged
+        ],
     }
+
+
+def _traffic(report: Report) -> tuple[float, float]:
+    rows = report.loads.values()
+    return sum(row[0] for row in rows), sum(row[1] for row in rows)
 
 
 def _state(view: View, node: int) -> str:
@@ -74,12 +85,19 @@ def _print(found: dict[str, object]) -> None:
     brokers = found["brokers"]
     assert isinstance(brokers, list)
     columns = ("id", "address", "rack", "state", "leads", "holds")
-    print_table(columns, [[broker[column] for column in columns] for broker in brokers])
+    rows = [
+        [
+            *(broker[column] for column in columns),
+            *(f"{size(int(broker[way]))}/s" for way in ("bytes_in", "bytes_out")),
+        ]
+        for broker in brokers
+    ]
+    print_table((*columns, "in", "out"), rows)
     print(
         f"controller {found['controller']}, {found['topics']} topics,"
         f" {found['partitions']} partitions"
     )
-    for what in ("offline", "under_replicated", "moving"):
+    for what in ("offline", "under_replicated", "moving", "damaged"):
         names = found[what]
         assert isinstance(names, list)
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""

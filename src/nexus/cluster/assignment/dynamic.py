@@ -1,7 +1,8 @@
 """By measured load: a new topic goes where there is least to do, and what is uneven is evened out.
 
 Evening out moves as little as it can: from the busiest broker to the least busy, the replica that
-brings the two closest, until they differ by less than is worth a move.
+brings the two closest, until they differ by less than is worth a move. It begins only where they
+differ by much more than that, so that load which goes up and down moves nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from nexus.cluster.assignment.placing import place
 from nexus.cluster.assignment.port import Assignment, Node, Replicas, Wanted
 
 TOLERANCE: Final = 0.1  # of the mean load: less is not worth a move
+TRIGGER: Final = 0.3  # of the mean load: less is not worth beginning
 _MOVES_MOST: Final = 10_000
 
 Loads = Mapping[tuple[str, int], float]  # by topic and partition, in any one unit
@@ -59,11 +61,17 @@ def carried_by(current: Assignment, loads: Loads, nodes: Sequence[Node]) -> dict
 
 
 def rebalanced(
-    current: Assignment, loads: Loads, nodes: Sequence[Node], tolerance: float = TOLERANCE
+    current: Assignment,
+    loads: Loads,
+    nodes: Sequence[Node],
+    tolerance: float = TOLERANCE,
+    trigger: float = TRIGGER,
 ) -> list[Move]:
-    """The moves that even out what the brokers carry."""
+    """The moves that even out what the brokers carry; none unless it is uneven by `trigger`."""
     scale = _Scale(current, loads, nodes)
     moves: list[Move] = []
+    if not scale.is_uneven(trigger):
+        return moves
     while len(moves) < _MOVES_MOST and (move := scale.next_move(tolerance)) is not None:
         scale.carry_out(move)
         moves.append(move)
@@ -82,16 +90,20 @@ class _Scale:
         self._racks = {node.id: node.rack for node in nodes}
         self._carried = carried_by(current, loads, nodes)
 
+    def is_uneven(self, tolerance: float) -> bool:
+        """Whether the busiest and the idlest broker differ by more than this part of the mean."""
+        carried = self._carried.values()
+        mean = sum(carried) / max(len(carried), 1)
+        return len(carried) > 1 and max(carried) - min(carried) > tolerance * mean
+
     def next_move(self, tolerance: float) -> Move | None:
         """The replica whose move leaves the busiest and the idlest broker closest, if any does."""
         carried = self._carried
-        if len(carried) < 2:
+        if not self.is_uneven(tolerance):
             return None
         busiest = max(carried, key=lambda node: (carried[node], node))
         idlest = min(carried, key=lambda node: (carried[node], node))
         gap = carried[busiest] - carried[idlest]
-        if gap <= tolerance * sum(carried.values()) / len(carried):
-            return None
         movable = [
             (abs(gap - 2 * self._loads[key]), key)
             for key, nodes in self._held.items()

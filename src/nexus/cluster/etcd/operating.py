@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from time import monotonic
 from typing import Final, NamedTuple
 
-from nexus.cluster.assignment.dynamic import carried_by, rebalanced
+from nexus.cluster.assignment.dynamic import Loads, carried_by, rebalanced
 from nexus.cluster.assignment.moves import Change, Plan, plan
 from nexus.cluster.assignment.port import Assignment, Node, Replicas, Wanted
-from nexus.cluster.choosing import assignment_of, strategy_for
+from nexus.cluster.choosing import STRATEGY, assignment_of, strategy_for
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.errors import ClusterError, NotEnoughBrokers
 from nexus.cluster.etcd.keys import Places, state_of, state_value
@@ -39,11 +40,14 @@ _LOOK_SECONDS: Final = 0.3
 
 
 class Progress(NamedTuple):
-    """How far the moves are."""
+    """How far the moves are; bytes as the brokers report them, now and then."""
 
     done: int
     moving: int
     waiting: int
+    copied_bytes: int = 0
+    all_bytes: int = 0
+    left_s: float | None = None  # None where nobody can tell yet
 
 
 class Operator:
@@ -79,14 +83,18 @@ class Operator:
             if node not in without
         ]
         before = assignment_of(view)
-        if strategy == "dynamic":
-            return plan(before, _evened(_moved_off(before, nodes, without), nodes))
-        chosen = strategy_for(strategy, before)
-        after = {
-            name: chosen.assign(Wanted(name, len(replicas), _replication(replicas)), nodes)
-            for name, replicas in before.items()
-            if replicas
-        }
+        by_load: dict[str, tuple[Replicas, ...]] = {}
+        after: dict[str, tuple[Replicas, ...]] = {}
+        for name, replicas in before.items():
+            own = view.topics[name].configs.get(STRATEGY, strategy)
+            if own == "dynamic":
+                by_load[name] = replicas
+            elif replicas:
+                wanted = Wanted(name, len(replicas), _replication(replicas))
+                after[name] = strategy_for(own, before).assign(wanted, nodes)
+        if by_load:
+            staying = _moved_off(by_load, nodes, without)
+            after.update(_evened(staying, view.loads, nodes))
         return plan(before, after)
 
     def drained(self, without: Collection[int]) -> Plan:
@@ -104,6 +112,7 @@ class Operator:
         """Make the moves, so many at a time, until all are done."""
         waiting = list(changes)
         under_way: set[PartitionKey] = set()
+        copying = _Copying(self.view, changes)
         while waiting or under_way:
             while waiting and len(under_way) < at_once:
                 change = waiting.pop(0)
@@ -117,7 +126,8 @@ class Operator:
                 if (state := view.partitions.get(key)) is not None and state.target
             }
             done = len(changes) - len(waiting) - len(under_way)
-            tell(Progress(done, len(under_way), len(waiting)))
+            bytes_ = copying.measure(view, under_way, {(c.topic, c.partition) for c in waiting})
+            tell(Progress(done, len(under_way), len(waiting), *bytes_))
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _aim(self, key: PartitionKey, target: Replicas) -> bool:
@@ -152,6 +162,38 @@ class Operator:
             await self._client.put(key, b"")
         else:
             await self._client.delete(key)
+
+
+class _Copying:
+    """How much of what moves is copied, by the sizes that leaders and followers report."""
+
+    def __init__(self, view: View, changes: Collection[Change]) -> None:
+        self._sizes: dict[PartitionKey, float] = {}
+        self._copies = {(c.topic, c.partition): len(c.copies) for c in changes}
+        self._learn(view)
+        self._began_at = monotonic()
+
+    def _learn(self, view: View) -> None:
+        for report in view.reports.values():
+            self._sizes.update({k: row[-1] for k, row in report.loads.items() if k in self._copies})
+
+    def measure(
+        self, view: View, under_way: Collection[PartitionKey], waiting: Collection[PartitionKey]
+    ) -> tuple[int, int, float | None]:
+        """Bytes that are copied, bytes there are to copy, and seconds that this leaves."""
+        self._learn(view)
+        total = sum(self._sizes.get(key, 0) * count for key, count in self._copies.items())
+        open_ = sum(self._sizes.get(key, 0) * self._copies[key] for key in {*under_way, *waiting})
+        here = sum(
+            min(size, self._sizes.get(key, size))
+            for report in view.reports.values()
+            for key, size in report.copying.items()
+            if key in under_way
+        )
+        copied = max(total - open_ + here, 0)
+        seconds = monotonic() - self._began_at
+        left = (total - copied) * seconds / copied if copied else None
+        return int(copied), int(total), left
 
 
 @asynccontextmanager
@@ -193,9 +235,9 @@ def _replication(replicas: tuple[Replicas, ...]) -> int:
     return max(map(len, replicas))
 
 
-def _evened(before: Assignment, nodes: list[Node]) -> Assignment:
+def _evened(before: Assignment, loads: Loads, nodes: list[Node]) -> Assignment:
     after = {name: [list(one) for one in replicas] for name, replicas in before.items()}
-    for move in rebalanced(before, {}, nodes):
+    for move in rebalanced(before, loads, nodes):
         place = after[move.topic][move.partition]
         place[place.index(move.source)] = move.target
     return {name: tuple(map(tuple, replicas)) for name, replicas in after.items()}
