@@ -28,6 +28,7 @@ NOISE: Final = 0.2  # of a value: less is not worth telling
 NOISE_BYTES: Final = 1_000.0
 
 Row = tuple[float, ...]
+_NOTHING: Final = (0, 0, 0, 0)
 
 
 class Reporter:
@@ -68,10 +69,13 @@ class Reporter:
         now = self._broker.loop.time()
         seconds, self._at = max(now - self._at, 0.001), now
         led = {(p.topic, p.index): p for p in self._broker.replicas.led()}
-        counted = {key: counts(partition.carried) for key, partition in led.items()}
+        every = self._broker.topics.partitions()
+        counted = {(p.topic, p.index): counts(p.carried) for p in every}
         self._rates = {
-            key: smoothed(self._rates.get(key), rates(self._before.get(key, row), row, seconds))
-            for key, row in counted.items()
+            key: smoothed(
+                self._rates.get(key), rates(self._before.get(key, _NOTHING), counted[key], seconds)
+            )
+            for key in led
         }
         self._before = counted
         busiest = sorted(self._rates, key=lambda key: -sum(self._rates[key][:2]))[:PARTITIONS_MOST]

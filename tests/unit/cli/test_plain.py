@@ -64,7 +64,7 @@ def test_everything_else_is_left_to_the_library(words: list[str]) -> None:
 def test_settings_reach_the_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[Any] = []
 
-    def serve(settings: Any, *, follow: object) -> int:
+    def serve(settings: Any, *, follow: object, reload: object) -> int:
         given.append(settings)
         return 0
 

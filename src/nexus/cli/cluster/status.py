@@ -1,6 +1,9 @@
 """`nexus cluster status`: brokers, controller and what is not well, in one screen."""
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
 
 from nexus.cli.cluster.running import run, size
 from nexus.cli.lazy import single_app
@@ -10,6 +13,8 @@ from nexus.cluster.etcd.operating import Operator
 from nexus.cluster.port import Report, View
 
 app = single_app()
+
+SHOWN_MOST: Final = 8
 
 
 @app.command()
@@ -94,11 +99,21 @@ def _print(found: dict[str, object]) -> None:
     ]
     print_table((*columns, "in", "out"), rows)
     print(
-        f"controller {found['controller']}, {found['topics']} topics,"
-        f" {found['partitions']} partitions"
+        f"controller {found['controller']}, topics: {found['topics']},"
+        f" partitions: {found['partitions']}"
     )
     for what in ("offline", "under_replicated", "moving", "damaged"):
         names = found[what]
         assert isinstance(names, list)
-        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-        print(f"{what.replace('_', ' ')}: {', '.join(names[:8]) or 'none'}{more}")
+        shown = names if what == "damaged" else list(_runs(names))
+        more = f" and {len(shown) - SHOWN_MOST} more" if len(shown) > SHOWN_MOST else ""
+        count = f"{len(names)}: " if names else ""
+        print(f"{what.replace('_', ' ')}: {count}{', '.join(shown[:SHOWN_MOST]) or 'none'}{more}")
+
+
+def _runs(names: list[str]) -> Iterator[str]:
+    """Partitions of one topic together, as in `topic/0-11`."""
+    places = sorted((topic, int(number)) for topic, _, number in (n.rpartition("/") for n in names))
+    for _, together in groupby(enumerate(places), key=lambda one: (one[1][0], one[1][1] - one[0])):
+        (topic, first), *_, (_, last) = [*(place for _, place in together)] * 2
+        yield f"{topic}/{first}" + (f"-{last}" if last > first else "")
