@@ -60,6 +60,7 @@ class _Live:
     ) -> None:
         self._start = settings
         self._reload = reload
+        self.can_reload = reload is not None
         self._reckoning: Reckoning[BrokerSettings] | None = None
         self.broker: Broker | None = None
 
@@ -91,7 +92,8 @@ async def _serve(settings: BrokerSettings, began_at: float, live: _Live) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, stopping.set)
-    broker.loop.add_signal_handler(signal.SIGHUP, live.on_hangup)
+    if live.can_reload:
+        broker.loop.add_signal_handler(signal.SIGHUP, live.on_hangup)
     try:
         await broker.start()
         live.broker = broker

@@ -71,8 +71,8 @@ class Repairs:
             self._tasks[key] = task
             task.add_done_callback(lambda _: self._tasks.pop(key, None))
         # Clients ask again after the first, and give up after the second.
-        has_others = self._broker.cluster.view.state(*key) is not None and any(self._sound(key))
-        return ErrorCode.KAFKA_STORAGE_ERROR if has_others else ErrorCode.CORRUPT_MESSAGE
+        is_mended = any(self._sound(key))
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_mended else ErrorCode.CORRUPT_MESSAGE
 
     async def _mend(self, partition: Partition, offset: int) -> None:
         key = (partition.topic, partition.index)
@@ -95,6 +95,8 @@ class Repairs:
     async def _mend_segment(self, partition: Partition, offset: int) -> None:
         """Replace all that is damaged in the segment that holds an offset."""
         broker = self._broker
+        if not any(self._sound((partition.topic, partition.index))):
+            raise CannotMend("no other broker is in sync")
         while (bad := await broker.off_loop(damage_near, partition.log, offset)) is not None:
             self.damaged[partition.topic, partition.index] = f"offset {bad.offset}: {bad.what}"
             await self._replace(partition, bad)
@@ -103,7 +105,7 @@ class Repairs:
     async def _replace(self, partition: Partition, bad: Corruption) -> None:
         """Take the copy of the first broker that has one which fits."""
         key = (partition.topic, partition.index)
-        refused: Exception = CannotMend(f"{bad}: no other broker is in sync")
+        refused: Exception = CannotMend(f"{bad}: nobody has a copy")
         for member in self._sound(key):
             peer = Peer(member.host, member.port, f"nexus-broker-{self._broker.settings.broker.id}")
             try:

@@ -43,7 +43,8 @@ class BrokerCall:
 
         from nexus.broker.main import run
 
-        return run(settings, follow=follow, reload=lambda: load(read_config(self.config)))
+        reload = None if settings.file is None else lambda: load(read_config(self.config))
+        return run(settings, follow=follow, reload=reload)
 
 
 def plain_broker_call(arguments: Sequence[str]) -> BrokerCall | None:
