@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from support.broker import BrokerProcess
 from support.checker import Defect, Report, check
 from support.confluent import admin_of, create_topic
-from support.disks import copy_image, make_image, mounted
+from support.disks import Disk
 from support.fixtures import MakeBroker
 from support.workload import Workload
 
@@ -33,34 +32,26 @@ TOPIC = "power"
 class Machine:
     """A broker on a disk that can be cut off."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self._directory, self._stack, self._disks = directory, stack, 0
-        make_image(self._image(), IMAGE_BYTES)
-        self.disk = self._plug_in()
-
-    def _image(self) -> Path:
-        return self._directory / f"disk-{self._disks}.img"
-
-    def _plug_in(self) -> Path:
-        where = self._directory / f"disk-{self._disks}"
-        return self._stack.enter_context(mounted(where, "-o", "loop", str(self._image())))
+    def __init__(self, directory: Path) -> None:
+        self._disk = Disk(directory, IMAGE_BYTES)
+        self.disk = self._disk.where
+        self.unplug = self._disk.unplug
 
     def cut_power(self, broker: BrokerProcess) -> None:
         """Stop in mid-step; go on from what the disk holds."""
         assert broker.process is not None
         broker.process.send_signal(signal.SIGSTOP)
-        now = self._image()
-        self._disks += 1
-        copy_image(now, self._image())
+        self._disk.cut_power()
         broker.kill()
-        broker.data_dir = self._plug_in() / "data"
+        broker.data_dir = self._disk.plug_in_again() / "data"
         broker.start()
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    with ExitStack() as stack:
-        yield Machine(tmp_path, stack)
+    made = Machine(tmp_path)
+    yield made
+    made.unplug()
 
 
 def run(broker: BrokerProcess, machine: Machine, *, cuts: int, partitions: int) -> Report:

@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +61,8 @@ class BrokerProcess:
     port: int = field(default_factory=free_port)
     http_port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    host: str = "127.0.0.1"
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext  # the host it is started on
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -67,11 +71,11 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def http_url(self) -> str:
-        return f"http://127.0.0.1:{self.http_port}"
+        return f"http://{self.host}:{self.http_port}"
 
     @property
     def pid(self) -> int:
@@ -98,7 +102,7 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         words = [str(NEXUS), "broker", "--data-dir", str(self.data_dir), "--fsync", self.fsync]
-        words += ["--listen", self.bootstrap, "--http", f"127.0.0.1:{self.http_port}"]
+        words += ["--listen", self.bootstrap, "--http", f"{self.host}:{self.http_port}"]
         if self.settings:
             path = self.directory / "broker.yaml"
             path.write_text(self.settings)
@@ -114,6 +118,7 @@ class BrokerProcess:
         """Start it and do not wait."""
         assert not self.alive, "the broker runs already"
         with (
+            self.inside(),
             (self.directory / "stdout").open("wb") as out,
             (self.directory / "stderr").open("ab") as err,
         ):

@@ -44,10 +44,12 @@ class BrokerCluster:
     etcd: EtcdMember = field(init=False)
     brokers: dict[int, BrokerProcess] = field(init=False, default_factory=dict)
 
-    def start(self) -> BrokerCluster:
+    def __post_init__(self) -> None:
         self.etcd = EtcdMember(self.directory / "etcd")
+
+    def start(self) -> BrokerCluster:
         if not self.is_static:
-            self.etcd.start()
+            self.start_etcd()
         for node in range(1, self.count + 1):
             self.brokers[node] = self.make(node)
         for broker in self.brokers.values():
@@ -69,12 +71,22 @@ class BrokerCluster:
         seen: list[int] = broker.health()["cluster"]["brokers"]
         return seen == sorted(self.brokers)
 
+    def start_etcd(self) -> None:
+        self.etcd.start()
+
+    def stop_etcd(self) -> None:
+        self.etcd.kill()
+
+    @property
+    def etcd_endpoints(self) -> str:
+        return self.etcd.endpoint
+
     def make(self, node: int) -> BrokerProcess:
         if self.is_static:
             text = STATIC.format(id=node, peers="PEERS")
             return BrokerProcess(self.directory / f"broker-{node}", settings=text)
         text = SETTINGS.format(
-            id=node, etcd=self.etcd.endpoint, replication=self.replication, least=self.least
+            id=node, etcd=self.etcd_endpoints, replication=self.replication, least=self.least
         )
         return BrokerProcess(self.directory / f"broker-{node}", settings=text)
 
@@ -83,7 +95,8 @@ class BrokerCluster:
             if broker.process is not None:
                 broker.process.send_signal(signal.SIGCONT)
             broker.kill()
-        self.etcd.kill()
+        if not self.is_static:
+            self.stop_etcd()
 
     @property
     def bootstrap(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from support.needs import missing, need_program
@@ -37,6 +37,42 @@ def make_image(image: Path, size: int, *options: str) -> None:
 def copy_image(image: Path, copy: Path) -> None:
     """What the disk holds at this moment: all that was synced, and little else."""
     subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+
+
+class Disk:
+    """A disk that can be cut off from power, under one broker; `where` is its file system now."""
+
+    def __init__(self, directory: Path, size: int) -> None:
+        self._directory, self._number = directory, 0
+        directory.mkdir(parents=True, exist_ok=True)
+        self._mount = ExitStack()
+        make_image(self._image, size)
+        self.where = self._plug_in()
+
+    @property
+    def _image(self) -> Path:
+        return self._directory / f"disk-{self._number}.img"
+
+    def _plug_in(self) -> Path:
+        where = self._directory / f"disk-{self._number}"
+        return self._mount.enter_context(mounted(where, "-o", "loop", str(self._image)))
+
+    def cut_power(self) -> None:
+        """Set aside what the disk holds at this moment; whoever writes to it should stand still."""
+        now = self._image
+        self._number += 1
+        copy_image(now, self._image)
+
+    def plug_in_again(self) -> Path:
+        """Go on from what it held when the power was cut; nobody may use it any more."""
+        self.unplug()
+        (self._directory / f"disk-{self._number - 1}.img").unlink()
+        self.where = self._plug_in()
+        return self.where
+
+    def unplug(self) -> None:
+        """Give it back; safe to call twice."""
+        self._mount.close()
 
 
 def fill_up(disk: Path) -> Path:

@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,14 +40,16 @@ class EtcdMember:
     health_port: int = field(default_factory=free_port)
     cluster: str = ""
     process: subprocess.Popen[bytes] | None = None
+    host: str = "127.0.0.1"
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext  # the host it is started on
 
     @property
     def endpoint(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def peer_url(self) -> str:
-        return f"http://127.0.0.1:{self.peer_port}"
+        return f"http://{self.host}:{self.peer_port}"
 
     @property
     def alive(self) -> bool:
@@ -65,14 +67,14 @@ class EtcdMember:
         words += ["--listen-peer-urls", self.peer_url]
         words += ["--initial-advertise-peer-urls", self.peer_url]
         words += ["--initial-cluster", self.cluster or f"{self.name}={self.peer_url}"]
-        words += ["--listen-metrics-urls", f"http://127.0.0.1:{self.health_port}"]
+        words += ["--listen-metrics-urls", f"http://{self.host}:{self.health_port}"]
         return [*words, *self.flags]
 
     def spawn(self) -> None:
         """Start it and do not wait."""
         assert not self.alive, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / f"{self.name}.log").open("ab") as log:
+        with self.inside(), (self.directory / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
@@ -88,8 +90,8 @@ class EtcdMember:
 
     def healthy(self) -> bool:
         """Whether it has a leader and takes clients; the ports do not open at the same time."""
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 2):
-            url = f"http://127.0.0.1:{self.health_port}/health"
+        with suppress(OSError), socket.create_connection((self.host, self.port), 2):
+            url = f"http://{self.host}:{self.health_port}/health"
             with urllib.request.urlopen(url, timeout=2) as answer:
                 return answer.status == 200 and b'"true"' in answer.read()
         return False
@@ -127,7 +129,9 @@ class EtcdCluster:
     members: list[EtcdMember] = field(default_factory=list)
 
     def start(self) -> EtcdCluster:
-        self.members = [EtcdMember(self.directory, name) for name in ("m1", "m2", "m3")]
+        self.members = self.members or [
+            EtcdMember(self.directory, name) for name in ("m1", "m2", "m3")
+        ]
         everyone = ",".join(f"{each.name}={each.peer_url}" for each in self.members)
         for member in self.members:
             member.cluster = everyone

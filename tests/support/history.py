@@ -109,6 +109,11 @@ class History:
         """From the first entry to the last."""
         return self._times_us[-1] - self._times_us[0] if self._times_us else 0
 
+    def acked_at_us(self, partition: int) -> list[int]:
+        """When each acknowledgement of a partition came, in order."""
+        rows = zip(self._outcomes, self._partitions, self._times_us, strict=True)
+        return [at for outcome, of, at in rows if outcome == Outcome.OK and of == partition]
+
     def __iter__(self) -> Iterator[Entry]:
         rows = zip(
             self._outcomes,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -19,8 +20,9 @@ from support.history import History, Reads
 from support.waiting import wait_until
 
 OUTSTANDING_MAX = 400
-DELIVERY_SECONDS = 60
-STOP_SECONDS = 90.0
+DELIVERY_SECONDS = 120
+STOP_SECONDS = 150.0
+CATCH_UP_SECONDS = 0.05
 READ_SECONDS = 60.0
 PRODUCER = {
     "enable.idempotence": True,
@@ -33,7 +35,9 @@ PRODUCER = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
+    "log_level": 0,  # that nobody answers is what is tested
 }
+FOLLOWER = {"reconnect.backoff.max.ms": 200, "log_level": 0}
 # What librdkafka answers without having sent anything.
 NEVER_SENT = {KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
@@ -41,10 +45,15 @@ NEVER_SENT = {KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_TOPIC, KafkaError._UNK
 class Workload:
     """Producers in threads of their own, from `with` on until `stop`."""
 
-    def __init__(self, bootstrap: str, topic: str, *, partitions: int, producers: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, *, partitions: int, producers: int, pace: float = inf
+    ) -> None:
         self.bootstrap, self.topic, self.partitions = bootstrap, topic, partitions
         self.history, self.reads = History(), Reads()
         self.acknowledged = 0
+        self._pace = pace  # messages a second, of each producer
+        # By partition: when the message was sent that was acknowledged last.
+        self._flowed_at = [0.0] * partitions
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._producers = [self._thread(self._produce, number) for number in range(producers)]
@@ -73,6 +82,18 @@ class Workload:
             return self.acknowledged >= target
 
         wait_until(reached, within=within, what=f"{more} more acknowledgements")
+
+    def wait_flowing(
+        self, partitions: Collection[int], *, since: float, within: float = 60.0
+    ) -> None:
+        """Until each of them has acknowledged a message that was sent after that moment."""
+
+        def flowing() -> bool:
+            if self._failure is not None:
+                raise self._failure
+            return all(self._flowed_at[one] > since for one in partitions)
+
+        wait_until(flowing, within=within, what=f"writes in {sorted(partitions)}")
 
     def stop(self) -> None:
         """Send no more, wait for what is on its way; safe to call twice."""
@@ -104,23 +125,28 @@ class Workload:
         producer = producer_of(
             self.bootstrap, **PRODUCER, error_cb=lambda e: fatal.append(e) if e.fatal() else None
         )
-        sequence = 0
+        sequence, next_at = 0, time.monotonic()
         while not self._stop.is_set():
             assert not fatal, fatal
-            if len(producer) < OUTSTANDING_MAX:
+            ready = len(producer) < OUTSTANDING_MAX and time.monotonic() >= next_at
+            if ready:
                 self._send(producer, process, sequence)
                 sequence += 1
-            producer.poll(0 if len(producer) < OUTSTANDING_MAX else 0.005)
+                # What was not sent while nothing went on is not made up for.
+                next_at = max(next_at + 1 / self._pace, time.monotonic() - CATCH_UP_SECONDS)
+            producer.poll(0 if ready else 0.005)
         producer.flush(DELIVERY_SECONDS + 5)
         assert not fatal, fatal
 
     def _send(self, producer: Producer, process: int, sequence: int) -> None:
         partition = sequence // 10 % self.partitions
+        sent_at = time.monotonic()
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self.history.ok(process, sequence, partition, message.offset() or 0)
                 self.acknowledged += 1
+                self._flowed_at[partition] = max(sent_at, self._flowed_at[partition])
             elif error.code() in NEVER_SENT:
                 self.history.fail(process, sequence, partition)
             else:
@@ -131,7 +157,7 @@ class Workload:
         producer.produce(self.topic, value, partition=partition, on_delivery=report)
 
     def _follow(self, _: int) -> None:
-        consumer = consumer_of(self.bootstrap, **{"reconnect.backoff.max.ms": 200})
+        consumer = consumer_of(self.bootstrap, **FOLLOWER)
         try:
             where = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
             consumer.assign(where)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from nexus.cluster.partition_state import PartitionState, with_in_sync
+from nexus.cluster.partition_state import PartitionState, stepped_aside, with_in_sync
 
 Mode = Literal["sync", "quorum", "async"]
 _NEVER: Final = float("-inf")
@@ -105,7 +105,10 @@ class Leading:
         return self._advance()
 
     def propose(self, now: float, fit: Mapping[int, int]) -> PartitionState | None:
-        """The in-sync set as it should be, if it should change and no answer is awaited.
+        """The state as it should be, if it should change and no answer is awaited.
+
+        Where too few would be left to write, and those who were in sync are enough without this
+        broker, they live and are out of reach: one of them should lead.
 
         `fit` has every live broker, with the version from which on a state may count on it: what it
         told before that, another process told that may have lost it since.
@@ -113,11 +116,16 @@ class Leading:
         if self._proposed is not None:
             return None
         version = self.state.version
-        near = (n for n in self._followers if self._belongs(n, now))
-        members = {self.me, *(n for n in near if version >= fit.get(n, version + 1))}
+        known = {n for n in self._followers if version >= fit.get(n, version + 1)}
+        members = {self.me, *(n for n in known if self._belongs(n, now))}
         if members == set(self.state.in_sync):
             return None
-        self._proposed = with_in_sync(self.state, members)
+        others = known & set(self.state.in_sync)
+        least = self.rules.least(len(self.state.replicas))
+        if len(members) < least <= len(others):
+            self._proposed = stepped_aside(self.state, others)
+        else:
+            self._proposed = with_in_sync(self.state, members)
         return self._proposed
 
     def agreed(self, state: PartitionState) -> bool:

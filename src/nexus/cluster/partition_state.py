@@ -112,3 +112,9 @@ def moved(state: PartitionState, live: Collection[int]) -> PartitionState:
 def with_in_sync(state: PartitionState, members: Collection[int]) -> PartitionState:
     """The state with another in-sync set, as its leader proposes it."""
     return replace(state, in_sync=tuple(sorted(members)))
+
+
+def stepped_aside(state: PartitionState, others: Collection[int]) -> PartitionState:
+    """The state once its leader makes way for others that are in sync: it does not reach them."""
+    leader = next(node for node in state.replicas if node in others)
+    return replace(state, leader=leader, epoch=state.epoch + 1, in_sync=tuple(sorted(others)))

@@ -161,7 +161,7 @@ class ReplicationSection:
 
     default_replication_factor: int = option("default_replication_factor", Whole(1, 100), 1)
     min_insync_replicas: int = option("min_insync_replicas", Whole(1, 100), 1)
-    replica_lag_time_max_ms: int = option("replica_lag_time_max", Duration(1), "10s")
+    replica_lag_time_max_ms: int = option("replica_lag_time_max", Duration(1), "5s")
     replica_lag_records_max: int = option("replica_lag_records_max", Whole(1), 1000)
     mode: ReplicationMode = option("mode", Choice(("sync", "quorum", "async")), "sync")
     unclean_leader_election: bool = option("unclean_leader_election", Flag(), False)

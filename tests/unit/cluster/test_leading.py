@@ -11,9 +11,10 @@ STATE = PartitionState((1, 2, 3), 1, 5, (1, 2, 3), version=10)
 ALL = {1: 0, 2: 0, 3: 0}
 
 
-def leader(state: PartitionState = STATE) -> Leading:
+def leader(state: PartitionState = STATE, least: int = 1) -> Leading:
     """Broker 1 leads with a log of 100 that both followers have, at time 0."""
-    leading = Leading(1, state, Rules(), end=100, flushed=100, high_watermark=100, began_at=0.0)
+    rules = Rules(lag_s=10.0, min_in_sync=least)
+    leading = Leading(1, state, rules, end=100, flushed=100, high_watermark=100, began_at=0.0)
     for node in (2, 3):
         leading.fetched(node, state.epoch, 100, 0.0)
     return leading
@@ -67,3 +68,21 @@ def test_the_watermark_waits_for_those_about_to_join() -> None:
     assert not leading.fetched(2, STATE.epoch, 110, 1.0)
     assert leading.fetched(3, STATE.epoch, 110, 1.0)
     assert leading.high_watermark == 110
+
+
+def test_a_leader_whom_nobody_reaches_makes_way_for_those_who_live() -> None:
+    proposal = leader(least=2).propose(11.0, ALL)
+    assert proposal == replace(STATE, leader=2, epoch=6, in_sync=(2, 3))
+
+
+def test_a_leader_that_may_write_alone_leads_on() -> None:
+    proposal = leader(least=1).propose(11.0, ALL)
+    assert proposal == replace(STATE, in_sync=(1,))
+
+
+def test_a_leader_makes_way_only_for_enough_who_live_and_have_everything() -> None:
+    dead, unsure = {1: 0, 2: 0}, {1: 0, 2: 0, 3: 12}
+    assert leader(least=2).propose(11.0, dead) == replace(STATE, in_sync=(1,))
+    assert leader(least=2).propose(11.0, unsure) == replace(STATE, in_sync=(1,))
+    two = replace(STATE, in_sync=(1, 2))
+    assert leader(two, least=2).propose(11.0, ALL) == replace(two, in_sync=(1,))
