@@ -20,10 +20,7 @@ from support.rawwire import (
     record,
     request_header,
 )
-from support.tracing import PLAIN_SYNCS, failing, results, traced
-
-# The kernel's queue refuses too, so that the broker falls back to a thread that calls fdatasync.
-SYNCS = "fdatasync,fsync,io_submit"
+from support.tracing import PLAIN_SYNCS, SYNCS, failing, results, traced
 
 
 def test_nothing_is_acknowledged_after_a_failed_sync(

@@ -65,7 +65,7 @@ class Totals:
         lines = [
             f"{self.acknowledged:,} acknowledged, {self.read:,} read, {self.unknown:,} unknown, "
             f"{self.faults:,} faults: {defects}",
-            f"{'writes stood still, in seconds':34} {'faults':>6} {'p50':>7} {'p95':>7} {'worst':>7}",
+            f"{'seconds without writes':34} {'faults':>6} {'p50':>7} {'p95':>7} {'worst':>7}",
         ]
         for kind, seconds in sorted(self.silences.items()):
             p50, p95 = percentile(seconds, 50), percentile(seconds, 95)

@@ -10,7 +10,7 @@ import random
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
+from support.chaos_report import Totals
 from support.checker import Report, check
 from support.cluster import BrokerCluster
 from support.faults import Faults, Struck
@@ -29,6 +30,16 @@ TOPIC = "chaos"
 PARTITIONS = 6
 PRODUCERS = 2
 ACKS_BETWEEN = 1000
+
+# Within which 95 of 100 have to write again; those who die are found sooner than the silent.
+SILENT_SECONDS_MAX = 10.0
+RESUME_SECONDS_MAX = {
+    "leader killed": 5.0,
+    "follower killed": 5.0,
+    "leader loses power": 5.0,
+    "leader restarted": 0.5,
+}
+REPORTS = Path(__file__).parents[2] / "build" / "chaos"
 
 Silences = Mapping[str, list[float]]  # seconds, by kind of fault
 
@@ -84,6 +95,8 @@ class ChaosRun:
             struck.heal()
             since = time.monotonic()
         self.workload.wait_flowing(struck.partitions, since=time.monotonic())
+        # Else it was no fault: whoever was struck would have gone on as before.
+        assert struck.deposed not in self._leaders(struck.partitions), kind
         blow = Blow(kind, frozenset(struck.partitions), since, time.monotonic())
         self.blows.append(blow)
         print(
@@ -92,7 +105,11 @@ class ChaosRun:
         if not struck.waits:
             struck.heal()
 
-    def judge(self, *, min_acked: int) -> Report:
+    def _leaders(self, partitions: Collection[int]) -> set[int]:
+        states = self.cluster.states(TOPIC)
+        return {int(states[one]["leader"]) for one in partitions}
+
+    def check(self, *, min_acked: int) -> Report:
         """The checker's report, once every promise that needs no history has been looked at too."""
         report = check(
             self.workload.history, self.workload.read_back(), min_acked=min_acked, min_ack_rate=0.95
@@ -111,6 +128,18 @@ class ChaosRun:
         for blow in self.blows:
             found[blow.kind].append(max(silence(acked[one], blow) for one in blow.partitions))
         return found
+
+
+def judge(run: ChaosRun, name: str, *, min_acked: int) -> None:
+    """Fail on any broken promise; note what was found, and say what all runs add up to."""
+    report = run.check(min_acked=min_acked)
+    found = Totals.of(report, run.silences())
+    found.save(REPORTS / f"{name}.json")
+    together = Totals.sum(map(Totals.load, sorted(REPORTS.glob("*.json"))))
+    print(found, "all runs so far:", together, sep="\n")
+    report.assert_passed()
+    for kind in together.silences:
+        assert together.late(kind) < RESUME_SECONDS_MAX.get(kind, SILENT_SECONDS_MAX), kind
 
 
 def silence(acked_at_us: list[int], blow: Blow) -> float:

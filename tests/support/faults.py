@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from support.disks import fill_up
 from support.etcd import EtcdMember
 from support.netns_cluster import BROKERS, CLIENTS, MEMBERS, NetworkCluster
+from support.tracing import SYNCS, failing
 
 # Past the lease of 3 s, and long enough for another to lead.
 HOLD_SECONDS: Final = 4.0
 HAND_BACK_SECONDS: Final = 3.0
-START_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Struck:
     heal: Callable[[], None]
     hold_s: float = 0.0  # how long it must last to have its effect
     waits: bool = False  # nobody can write before it is healed
+    deposed: int = 0  # who leads them no more when writes go on
 
 
 class Faults:
@@ -50,6 +54,8 @@ class Faults:
             "etcd split, its leader alone": self._split_etcd,
             "all of etcd killed": self._kill_etcd,
             "leader restarted": self._restart,
+            "leader's disk does not sync": self._fail_syncs,
+            "leader's disk is full": self._fill_disk,
             "leader loses power": lambda: self._cut_power([self._leader()]),
             "two brokers lose power": lambda: self._cut_power(self._two()),
             "all brokers lose power": lambda: self._cut_power(sorted(self._cluster.brokers)),
@@ -80,7 +86,7 @@ class Faults:
     def _kill(self, node: int) -> Struck:
         led = self._led(node)
         self._cluster.brokers[node].kill()
-        return Struck(led, lambda: self._start([node]))
+        return Struck(led, lambda: self._cluster.start_brokers([node]), deposed=node)
 
     def _kill_follower(self) -> Struck:
         """Seen from the partitions that it does not lead: they have to do without it."""
@@ -92,33 +98,46 @@ class Faults:
         struck = self._all
         for broker in self._cluster.brokers.values():
             broker.kill()
-        return Struck(struck, lambda: self._start(self._cluster.brokers), waits=True)
-
-    def _start(self, nodes: Collection[int]) -> None:
-        for node in nodes:
-            self._cluster.brokers[node].spawn()
-        for node in nodes:
-            self._cluster.brokers[node].wait_ready(within=START_SECONDS)
+        return Struck(
+            struck, lambda: self._cluster.start_brokers(self._cluster.brokers), waits=True
+        )
 
     def _pause(self, node: int) -> Struck:
         led = self._led(node)
         process = self._cluster.brokers[node].process
         assert process is not None
         process.send_signal(signal.SIGSTOP)
-        return Struck(led, lambda: process.send_signal(signal.SIGCONT), HOLD_SECONDS)
+        resume = partial(process.send_signal, signal.SIGCONT)
+        return Struck(led, resume, HOLD_SECONDS, deposed=node)
 
     def _restart(self) -> Struck:
         """No fault, but what every upgrade does: another leads, and it leads again."""
         node = self._leader()
         led = self._led(node)
         assert self._cluster.brokers[node].stop() == 0
-        self._start([node])
+        self._cluster.start_brokers([node])
         return Struck(led, lambda: None, HAND_BACK_SECONDS)
+
+    # Disks ------------------------------------------------------------------------------------
 
     def _cut_power(self, nodes: Collection[int]) -> Struck:
         struck = frozenset[int]().union(*map(self._led, nodes))
         self._cluster.cut_power(nodes)
-        return Struck(struck, lambda: self._start(nodes), waits=len(nodes) > 1)
+        return Struck(struck, lambda: self._cluster.start_brokers(nodes), waits=len(nodes) > 1)
+
+    def _fail_syncs(self) -> Struck:
+        """Whatever it is to keep safe fails: it may neither acknowledge nor say that it has it."""
+        node = self._leader()
+        led, output = self._led(node), self._cluster.directory / "strace"
+        tracing = ExitStack()
+        tracing.enter_context(failing(self._cluster.brokers[node].pid, output, SYNCS, "EIO"))
+        return Struck(led, tracing.close, HOLD_SECONDS, deposed=node)
+
+    def _fill_disk(self) -> Struck:
+        node = self._leader()
+        led = self._led(node)
+        filler = fill_up(self._cluster.disks[node].where)
+        return Struck(led, filler.unlink, HOLD_SECONDS, deposed=node)
 
     # Cut --------------------------------------------------------------------------------------
 
@@ -126,7 +145,7 @@ class Faults:
         node = self._leader()
         led, host = self._led(node), BROKERS[node - 1]
         self._network.part([host], set(others) - {host})
-        return Struck(led, self._network.heal, HOLD_SECONDS)
+        return Struck(led, self._network.heal, HOLD_SECONDS, deposed=node)
 
     def _one_way(self, *, is_heard: bool) -> Struck:
         node = self._leader()
@@ -136,7 +155,7 @@ class Faults:
             self._network.cut(others, [host])
         else:
             self._network.cut([host], others)
-        return Struck(led, self._network.heal, HOLD_SECONDS)
+        return Struck(led, self._network.heal, HOLD_SECONDS, deposed=node)
 
     def _cut_clients(self) -> Struck:
         """It leads on, so nobody else may: its partitions wait."""

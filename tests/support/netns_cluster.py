@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from support.broker import BrokerProcess
-from support.cluster import BrokerCluster
+from support.cluster import START_SECONDS, BrokerCluster
 from support.disks import Disk
 from support.etcd import EtcdCluster, EtcdMember
 from support.netns import Network
@@ -76,6 +76,13 @@ class NetworkCluster(BrokerCluster):
             self.disks[node] = Disk(self.directory / f"disk-{node}", DISK_BYTES)
             broker.data_dir = self.disks[node].where / "data"
         return broker
+
+    def start_brokers(self, nodes: Collection[int]) -> None:
+        """Start some that were killed, at the same time."""
+        for node in nodes:
+            self.brokers[node].spawn()
+        for node in nodes:
+            self.brokers[node].wait_ready(within=START_SECONDS)
 
     def cut_power(self, nodes: Collection[int]) -> None:
         """The machines of these brokers lose power at the same moment."""

@@ -15,6 +15,14 @@ from support.waiting import wait_until
 # Syncs that the kernel would do by itself are refused, so that they come as fdatasync calls.
 PLAIN_SYNCS = ("-e", "trace=io_submit,fdatasync", "-e", "inject=io_submit:error=EAGAIN")
 
+# The kernel's queue refuses too, so that the broker falls back to a thread that calls fdatasync.
+SYNCS = "fdatasync,fsync,io_submit"
+# The kernel says that it synced, and did nothing.
+LYING_SYNCS = (
+    *("-e", "trace=io_submit,fdatasync,fsync", "-e", "inject=io_submit:error=EAGAIN"),
+    *("-e", "inject=fdatasync,fsync:retval=0"),
+)
+
 _LINE = re.compile(r"^(?:\d+\s+)?(?P<call>\w+)\((?P<arguments>.*)\)\s+= (?P<result>-?\d+)")
 _HALF = re.compile(r"<\.\.\. (?P<call>\w+) resumed>.*\)\s+= (?P<result>-?\d+)")
 
