@@ -82,9 +82,12 @@ class ChaosRun:
             self._settle()
 
     def _settle(self) -> None:
-        """Until all is well, and has been for a while."""
-        self.cluster.wait_in_sync(TOPIC)
-        self.workload.wait_acknowledged(ACKS_BETWEEN)
+        """Until all is well, and stays so while acknowledgements flow."""
+        before = None
+        while before != self.cluster.states(TOPIC):
+            self.cluster.wait_in_sync(TOPIC)
+            before = self.cluster.states(TOPIC)
+            self.workload.wait_acknowledged(ACKS_BETWEEN)
         self.workload.wait_flowing(range(PARTITIONS), since=time.monotonic())
 
     def _last(self, kind: str, struck_at: float, struck: Struck) -> None:

@@ -107,9 +107,6 @@ class Leading:
     def propose(self, now: float, fit: Mapping[int, int]) -> PartitionState | None:
         """The state as it should be, if it should change and no answer is awaited.
 
-        Where too few would be left to write, and those who were in sync are enough without this
-        broker, they live and are out of reach: one of them should lead.
-
         `fit` has every live broker, with the version from which on a state may count on it: what it
         told before that, another process told that may have lost it since.
         """
@@ -122,11 +119,18 @@ class Leading:
             return None
         others = known & set(self.state.in_sync)
         least = self.rules.least(len(self.state.replicas))
-        if len(members) < least <= len(others):
+        if others and len(members) < least and self._is_cut_off(least, now, fit):
             self._proposed = stepped_aside(self.state, others)
         else:
             self._proposed = with_in_sync(self.state, members)
         return self._proposed
+
+    def _is_cut_off(self, least: int, now: float, live: Collection[int]) -> bool:
+        """Whether enough followers live to write without this broker, and none of them asks it."""
+        around = [follower for node, follower in self._followers.items() if node in live]
+        return len(around) >= least and all(
+            now - max(follower.asked_at, self.began_at) > self.rules.lag_s for follower in around
+        )
 
     def agreed(self, state: PartitionState) -> bool:
         """The state is now this one, of this epoch; whether the watermark moved."""

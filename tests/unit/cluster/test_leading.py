@@ -75,14 +75,27 @@ def test_a_leader_whom_nobody_reaches_makes_way_for_those_who_live() -> None:
     assert proposal == replace(STATE, leader=2, epoch=6, in_sync=(2, 3))
 
 
+def test_it_makes_way_for_one_that_has_everything_if_another_can_join_that_one() -> None:
+    two = replace(STATE, in_sync=(1, 3))
+    proposal = leader(two, least=2).propose(11.0, ALL)
+    assert proposal == replace(two, leader=3, epoch=6, in_sync=(3,))
+
+
+def test_a_leader_that_hears_one_of_them_leads_on() -> None:
+    leading = leader(least=2)
+    leading.appended(2000)
+    leading.fetched(3, STATE.epoch, 100, 10.0)  # far behind, but there
+    assert leading.propose(11.0, ALL) == replace(STATE, in_sync=(1,))
+
+
+def test_a_leader_that_a_single_follower_does_not_reach_leads_on() -> None:
+    assert leader(least=2).propose(11.0, {1: 0, 2: 0}) == replace(STATE, in_sync=(1,))
+
+
 def test_a_leader_that_may_write_alone_leads_on() -> None:
-    proposal = leader(least=1).propose(11.0, ALL)
-    assert proposal == replace(STATE, in_sync=(1,))
+    assert leader(least=1).propose(11.0, ALL) == replace(STATE, in_sync=(1,))
 
 
-def test_a_leader_makes_way_only_for_enough_who_live_and_have_everything() -> None:
-    dead, unsure = {1: 0, 2: 0}, {1: 0, 2: 0, 3: 12}
-    assert leader(least=2).propose(11.0, dead) == replace(STATE, in_sync=(1,))
-    assert leader(least=2).propose(11.0, unsure) == replace(STATE, in_sync=(1,))
-    two = replace(STATE, in_sync=(1, 2))
-    assert leader(two, least=2).propose(11.0, ALL) == replace(two, in_sync=(1,))
+def test_it_makes_way_for_nobody_who_may_have_lost_something() -> None:
+    proposal = leader(least=2).propose(11.0, {1: 0, 2: 12, 3: 0})
+    assert proposal == replace(STATE, leader=3, epoch=6, in_sync=(3,))
