@@ -5,9 +5,10 @@ They need root; without it a test that asks for one is skipped (under CI=true it
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from support.needs import missing, need_program
@@ -73,6 +74,19 @@ class Disk:
     def unplug(self) -> None:
         """Give it back; safe to call twice."""
         self._mount.close()
+
+
+def reserve_all(disk: Path) -> Path:
+    """Leave no room, without writing a byte: others may need the real disk below."""
+    filler = disk / "filler"
+    with filler.open("wb") as file:
+        end = 0
+        for size in (16 << 20, 1 << 20, 4096):
+            with suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), end, size)
+                    end += size
+    return filler
 
 
 def fill_up(disk: Path) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from support.disks import fill_up
+from support.disks import reserve_all
 from support.etcd import EtcdMember
 from support.netns_cluster import BROKERS, CLIENTS, MEMBERS, NetworkCluster
 from support.tracing import SYNCS, failing
@@ -136,7 +136,7 @@ class Faults:
     def _fill_disk(self) -> Struck:
         node = self._leader()
         led = self._led(node)
-        filler = fill_up(self._cluster.disks[node].where)
+        filler = reserve_all(self._cluster.disks[node].where)
         return Struck(led, filler.unlink, HOLD_SECONDS, deposed=node)
 
     # Cut --------------------------------------------------------------------------------------

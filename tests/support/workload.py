@@ -13,7 +13,7 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from support.confluent import consumer_of, producer_of, watermarks
 from support.history import History, Reads
@@ -23,7 +23,7 @@ OUTSTANDING_MAX = 400
 DELIVERY_SECONDS = 120
 STOP_SECONDS = 150.0
 CATCH_UP_SECONDS = 0.05
-READ_SECONDS = 60.0
+READ_SECONDS = 180.0
 PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
@@ -167,16 +167,24 @@ class Workload:
             consumer.close()
 
     def _read_partition(self, partition: int) -> None:
-        _, high = watermarks(self.bootstrap, self.topic, partition)
+        high = wait_until(lambda: self._end(partition), within=READ_SECONDS, what="an end")
         consumer = consumer_of(self.bootstrap)
         try:
             consumer.assign([TopicPartition(self.topic, partition, 0)])
             seen, deadline = 0, time.monotonic() + READ_SECONDS
-            while seen < high:
-                assert time.monotonic() < deadline, f"{seen} of {high} messages of {partition}"
+            while seen < high.offset:
+                assert time.monotonic() < deadline, f"{seen} of {high} messages"
                 seen += self._note(consumer, 0.1)
         finally:
             consumer.close()
+
+    def _end(self, partition: int) -> TopicPartition | None:
+        """Where the partition ends now; None while its leader is changing."""
+        try:
+            _, high = watermarks(self.bootstrap, self.topic, partition)
+        except KafkaException:
+            return None
+        return TopicPartition(self.topic, partition, high)
 
     def _note(self, consumer: Consumer, wait: float) -> int:
         good = [m for m in consumer.consume(200, timeout=wait) if m.error() is None]
