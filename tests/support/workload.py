@@ -167,24 +167,24 @@ class Workload:
             consumer.close()
 
     def _read_partition(self, partition: int) -> None:
-        high = wait_until(lambda: self._end(partition), within=READ_SECONDS, what="an end")
+        (high,) = wait_until(lambda: self._end(partition), within=READ_SECONDS, what="an end")
         consumer = consumer_of(self.bootstrap)
         try:
             consumer.assign([TopicPartition(self.topic, partition, 0)])
             seen, deadline = 0, time.monotonic() + READ_SECONDS
-            while seen < high.offset:
-                assert time.monotonic() < deadline, f"{seen} of {high} messages"
+            while seen < high:
+                assert time.monotonic() < deadline, f"{seen} of {high} messages of {partition}"
                 seen += self._note(consumer, 0.1)
         finally:
             consumer.close()
 
-    def _end(self, partition: int) -> TopicPartition | None:
-        """Where the partition ends now; None while its leader is changing."""
+    def _end(self, partition: int) -> list[int]:
+        """Where the partition ends now; nothing while its leader is changing."""
         try:
             _, high = watermarks(self.bootstrap, self.topic, partition)
         except KafkaException:
-            return None
-        return TopicPartition(self.topic, partition, high)
+            return []
+        return [high]
 
     def _note(self, consumer: Consumer, wait: float) -> int:
         good = [m for m in consumer.consume(200, timeout=wait) if m.error() is None]
