@@ -32,7 +32,7 @@ READY = re.compile(
     re.MULTILINE,
 )
 START_SECONDS = 20.0
-STOP_SECONDS = 10.0
+STOP_SECONDS = 30.0
 
 # Every broker a test has running now, so that a failure can show what they said.
 running: list[BrokerProcess] = []

@@ -23,7 +23,7 @@ from support.checker import Report, check
 from support.cluster import BrokerCluster
 from support.faults import Faults, Struck
 from support.netns_cluster import NetworkCluster
-from support.wirelog import partition_dir
+from support.wirelog import partition_dir, stored_batches
 from support.workload import Workload
 
 TOPIC = "chaos"
@@ -49,7 +49,7 @@ class Blow:
 
 @dataclass
 class ChaosRun:
-    """One run; `strike` may be called again and again, and `judge` at the end."""
+    """One run: `strike` once, then `check` what is left and look at `silences`."""
 
     cluster: NetworkCluster
     seed: int
@@ -58,6 +58,7 @@ class ChaosRun:
     blows: list[Blow] = field(default_factory=list)
 
     def strike(self, kinds: Iterable[str]) -> None:
+        """Let faults of these kinds strike in this order."""
         faults = Faults(self.cluster, TOPIC, random.Random(self.seed))
         self.cluster.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
         self.workload = Workload(
@@ -119,6 +120,8 @@ class ChaosRun:
             assert broker.stop() == 0
         for partition in range(PARTITIONS):
             assert len(contents(self.cluster, partition)) == 1, f"replicas of {partition} differ"
+            epochs = leader_epochs(self.cluster, partition)
+            assert epochs == sorted(epochs), f"{partition} was written under an epoch that was over"
         return report
 
     def silences(self) -> Silences:
@@ -126,7 +129,8 @@ class ChaosRun:
         acked = {one: self.workload.history.acked_at_us(one) for one in range(PARTITIONS)}
         found: dict[str, list[float]] = defaultdict(list)
         for blow in self.blows:
-            found[blow.kind].append(max(silence(acked[one], blow) for one in blow.partitions))
+            stood_still = [silence(acked[one], blow) for one in blow.partitions]
+            found[blow.kind].append(max(stood_still, default=0.0))
         return found
 
 
@@ -146,6 +150,12 @@ def silence(acked_at_us: list[int], blow: Blow) -> float:
     first, end = bisect_right(acked_at_us, since), bisect_right(acked_at_us, until)
     times = [since, *acked_at_us[first : end + 1]]
     return max((b - a for a, b in pairwise(times)), default=0) / 1e6
+
+
+def leader_epochs(cluster: BrokerCluster, partition: int) -> list[int]:
+    """Under which epoch each batch of a partition was written, in the order of the log."""
+    data_dir = cluster.brokers[1].data_dir
+    return [batch.leader_epoch for batch in stored_batches(data_dir, TOPIC, partition)]
 
 
 def contents(cluster: BrokerCluster, partition: int) -> set[str]:

@@ -19,6 +19,7 @@ class StoredBatch(NamedTuple):
     size: int
     base_offset: int
     last_offset: int
+    leader_epoch: int
     codec: str
     log_append_time: bool
     max_timestamp: int
@@ -57,6 +58,7 @@ def _stored(file: Path, at: int, size: int, header: tuple[int, ...]) -> StoredBa
         size=size,
         base_offset=base,
         last_offset=base + header[6],
+        leader_epoch=header[2],
         codec=CODECS[attributes & 7],
         log_append_time=bool(attributes & 8),
         max_timestamp=header[8],
