@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from nexus.cluster import controlling
+from nexus.cluster import controlling, leading
 from nexus.cluster.following import Epochs, Following
 from nexus.cluster.leading import Leading
-from nexus.cluster.partition_state import PartitionState, elected
+from nexus.cluster.partition_state import PartitionState, elected, stepped_aside
 from support.cluster_sim import Sim
 from support.cluster_sim_broker import Broken
 
@@ -107,6 +107,16 @@ def test_a_new_leader_that_shows_its_old_watermark_is_found_out(
 ) -> None:
     monkeypatch.setattr(Leading, "is_settled", True)
     assert next(_found(range(40)), None)
+
+
+def test_a_leader_that_makes_way_for_anyone_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def for_anyone(state: PartitionState, _: set[int]) -> PartitionState:
+        others = [node for node in state.replicas if node != state.leader]
+        lacking = [node for node in others if node not in state.in_sync]
+        return stepped_aside(state, lacking or others)
+
+    monkeypatch.setattr(leading, "stepped_aside", for_anyone)
+    assert next(_found(range(200)), None)
 
 
 def test_a_process_that_goes_on_with_its_predecessors_epoch_is_found_out(
