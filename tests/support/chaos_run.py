@@ -131,7 +131,7 @@ class ChaosRun:
         for blow in self.blows:
             stood_still = [silence(acked[one], blow) for one in blow.partitions]
             found[blow.kind].append(max(stood_still, default=0.0))
-        return found
+        return dict(found)
 
 
 def judge(run: ChaosRun, name: str, *, min_acked: int) -> None:

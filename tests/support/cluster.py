@@ -41,7 +41,7 @@ class BrokerCluster:
     replication: int = 3
     least: int = 2
     is_static: bool = False
-    etcd: EtcdMember = field(init=False)
+    etcd: EtcdMember = field(init=False, repr=False)
     brokers: dict[int, BrokerProcess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:

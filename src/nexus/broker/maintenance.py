@@ -68,6 +68,9 @@ class Maintenance:
                 await asyncio.sleep(interval_ms / 1000)
                 try:
                     await chore()
+                except StorageError as error:  # a full disk, say: no defect of ours
+                    log.error("background work failed", chore=chore.__name__, why=str(error))
+                    self._broker.metrics.error("maintenance")
                 except Exception as error:
                     log.exception("background work failed", chore=chore.__name__, why=str(error))
                     self._broker.metrics.error("maintenance")
