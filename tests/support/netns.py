@@ -18,6 +18,7 @@ from typing import Self
 
 from support.needs import missing, need_program, need_root
 
+NAMESPACES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 _networks = count(1)
@@ -70,7 +71,7 @@ class Network:
         """This thread is on that host, and so is whatever it starts, until the block ends."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
-            there = os.open(Path("/run/netns") / (self._prefix + host), os.O_RDONLY)
+            there = os.open(NAMESPACES / (self._prefix + host), os.O_RDONLY)
             try:
                 _enter(there)
             finally:
@@ -82,7 +83,15 @@ class Network:
         finally:
             os.close(before)
 
+    def _sweep(self) -> None:
+        """Remove what tests left that were killed themselves."""
+        for place in NAMESPACES.glob("nexus-*-*-*"):
+            owner = place.name.split("-")[1]
+            if not Path("/proc", owner).exists():
+                self._delete(place.name)
+
     def _make(self) -> None:
+        self._sweep()
         router = self._prefix + "router"
         for name in ("router", *self.hosts):
             self._run("netns", "add", self._prefix + name)
@@ -103,9 +112,12 @@ class Network:
 
     def _remove(self) -> None:
         for name in ("router", *self.hosts):
-            subprocess.run(
-                [self._ip, "netns", "delete", self._prefix + name], capture_output=True, check=False
-            )
+            self._delete(self._prefix + name)
+
+    def _delete(self, namespace: str) -> None:
+        """Delete it if it is there; another test may do the same."""
+        words = [self._ip, "netns", "delete", namespace]
+        subprocess.run(words, capture_output=True, check=False)
 
     def _rules(self, verb: str, pairs: Iterable[tuple[str, str]]) -> None:
         self._batch(
