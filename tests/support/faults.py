@@ -134,10 +134,11 @@ class Faults:
         return Struck(led, tracing.close, HOLD_SECONDS, deposed=node)
 
     def _fill_disk(self) -> Struck:
+        """It leads on where its last blocks still have room, and makes way where they have not."""
         node = self._leader()
         led = self._led(node)
         filler = reserve_all(self._cluster.disks[node].where)
-        return Struck(led, filler.unlink, HOLD_SECONDS, deposed=node)
+        return Struck(led, filler.unlink, HOLD_SECONDS)
 
     # Cut --------------------------------------------------------------------------------------
 
