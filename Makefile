@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-streamer bench-pipeline bench-gateway bench-live bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-live bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
 .PHONY: setup-etcd build-nexus run-nexus-pipeline run-nexus-streamer run-nexus-collector run-nexus-api
 
 PYTHON ?= python3
@@ -97,8 +97,15 @@ format: setup ## Put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Measure the broker, with brokers of its own
+bench: setup ## Measure Nexus beside its peers, about an hour: make bench ARGS="--quick"
+	@tools/bench-packages
+	$(BIN)/python bench/compare.py $(ARGS)
+
+bench-broker: setup ## Measure the broker, with brokers of its own
 	$(BIN)/python bench/broker.py $(ARGS)
+
+bench-replication: setup ## Measure what replication costs, ours and Kafka's
+	$(BIN)/python bench/replication_ratio.py $(ARGS)
 
 bench-streamer: setup ## Measure the streamer, with a broker of its own
 	$(BIN)/python bench/streamer.py $(ARGS)
@@ -123,7 +130,7 @@ openapi: setup ## Write the API's description to docs/openapi.json
 
 lock: ## Pin the newest allowed Python packages anew (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal \
-		--upgrade --python-version 3.11 pyproject.toml --group dev -o requirements.lock
+		--upgrade --python-version 3.11 pyproject.toml --group dev --group bench -o requirements.lock
 
 clean: ## Remove .venv, caches and reports; never ./data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

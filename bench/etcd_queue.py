@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import orjson
+from etcd_recipe import put_message, take_message
 
 from nexus.bench.local_etcd import LocalEtcd
 from nexus.bench.report import Figure, machine, print_table, save
-from nexus.etcd import Delete, EtcdConfig, Get, Keys, Put, mod_revision
+from nexus.etcd import EtcdConfig, Get, Keys, Put
 from nexus.etcd.blocking import BlockingClient
 from nexus.queue.errors import QueueAway, QueueFull
 from nexus.queue.etcd.layout import Layout, Slot
@@ -268,7 +269,7 @@ def _recipe_in(endpoint: str, messages: int, ready: Barrier) -> None:
     with BlockingClient(EtcdConfig((endpoint,))) as client:
         ready.wait(60)
         for _ in range(messages):
-            client.put(b"/recipe/queue/%019d" % time.time_ns(), message)
+            put_message(client, b"/recipe/queue/", message)
 
 
 def _recipe_out(endpoint: str, messages: int, ready: Barrier) -> None:
@@ -276,14 +277,8 @@ def _recipe_out(endpoint: str, messages: int, ready: Barrier) -> None:
     with BlockingClient(EtcdConfig((endpoint,))) as client:
         ready.wait(60)
         while taken < messages:
-            first = client.range(Get(queue, limit=1)).first
-            if first is None:
-                continue
-            done = client.txn(
-                when=[mod_revision(first.key).equals(first.mod_revision)],
-                then=[Delete(Keys(first.key)), Put(b"/recipe/store" + first.key, first.value)],
-            )
-            taken += done.succeeded
+            one = take_message(client, queue, lambda i: [Put(b"/recipe/store" + i.key, i.value)])
+            taken += one is not None
 
 
 def _batches_in(endpoint: str, messages: int, ready: Barrier) -> None:

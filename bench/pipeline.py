@@ -66,11 +66,11 @@ class Collected:
         return sum(c.rows for c in self.commits[skip:]) / (self.ended - self.commits[skip - 1].at)
 
 
-def publish(broker: LocalBroker, topic: str, encoding: str, minutes: int, hosts: int = 16) -> None:
+def publish(bootstrap: str, topic: str, encoding: str, minutes: int, hosts: int = 16) -> None:
     """A simulated fleet's readings of so many minutes, as fast as it goes."""
     span = f"start=2025-01-01T00:00:00Z&duration={minutes}m&interval=1s&speed=max"
     source = f"sim://?hosts={hosts}&gpus=8&faults=none&{span}"
-    queue = f"kafka://{broker.bootstrap}/{topic}"
+    queue = f"kafka://{bootstrap}/{topic}"
     with tempfile.TemporaryDirectory() as state:
         environment = {**os.environ, "NEXUS_STREAMER_STATE_DIR": state}
         command = [str(NEXUS), "streamer", "--source", source, "--queue", queue]
@@ -126,7 +126,7 @@ class Peak:
 
 
 def measure_arrow(broker: LocalBroker, root: Path, scale: Scale) -> tuple[list[Figure], float]:
-    publish(broker, "arrow", "arrow", scale.arrow_minutes)
+    publish(broker.bootstrap, "arrow", "arrow", scale.arrow_minutes)
     run = collect(f"kafka://{broker.bootstrap}/arrow", root, "--no-derive")
     rate = run.rate(scale.skip)
     return [
@@ -137,14 +137,14 @@ def measure_arrow(broker: LocalBroker, root: Path, scale: Scale) -> tuple[list[F
 
 
 def measure_json(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]:
-    publish(broker, "json", "json", scale.json_minutes)
+    publish(broker.bootstrap, "json", "json", scale.json_minutes)
     queue = f"kafka://{broker.bootstrap}/json"
     run = collect(queue, root, "--no-derive")
     return [Figure("queue to readings, JSON, readings/s", f"{run.rate(scale.skip):,.0f}", "60,000")]
 
 
 def measure_tables(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]:
-    publish(broker, "tables", "arrow", scale.arrow_minutes)
+    publish(broker.bootstrap, "tables", "arrow", scale.arrow_minutes)
     run = collect(f"kafka://{broker.bootstrap}/tables", root)
     rate = run.rate_to_end(scale.skip)
     return [
@@ -180,7 +180,7 @@ def ages_live(queue: str, root: Path, seconds: int) -> str:
 
 def measure_history(broker: LocalBroker, root: Path, scale: Scale) -> list[Figure]:
     """The same batches into an empty table and into one with much in it."""
-    publish(broker, "history", "arrow", scale.arrow_minutes // 2)
+    publish(broker.bootstrap, "history", "arrow", scale.arrow_minutes // 2)
     queue = f"kafka://{broker.bootstrap}/history"
     empty, full = root / "empty", root / "full"
     for place in (empty, full):

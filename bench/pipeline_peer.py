@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from nexus.streamer.simulator import Simulation, SimulatorConfig
 from nexus.streamer.simulator.render import Renderer
 from nexus.telemetry.json_codec import encode_json
 
-_SCHEMA = (
+SCHEMA = (
     "timestamp timestamp, metric_name string, gpu_id string, uuid string, device string,"
     " hostname string, value double, unit string, cluster string, namespace string, pod string,"
     " container string, ingested timestamp, labels map<string,string>"
@@ -27,12 +28,12 @@ def peer_rate(folder: Path) -> float:
     """Readings a second, the best of some runs over the same text (it is in the page cache)."""
     text = folder / "readings.json"
     rows = _write(text)
-    spark = _session(folder)
+    spark = session(folder)
     try:
         best = 0.0
         for _ in range(_RUNS):
             begun = time.monotonic()
-            parsed = spark.read.text(str(text)).select(F.from_json("value", _SCHEMA).alias("r"))
+            parsed = spark.read.text(str(text)).select(F.from_json("value", SCHEMA).alias("r"))
             out = str(folder / "out")
             parsed.select("r.*").write.mode("overwrite").option("compression", "zstd").parquet(out)
             best = max(best, rows / (time.monotonic() - begun))
@@ -54,7 +55,8 @@ def _write(path: Path) -> int:
     return rows
 
 
-def _session(folder: Path) -> SparkSession:
+def session(folder: Path, more: Mapping[str, str] | None = None) -> SparkSession:
+    """Spark on this machine alone, with both cores."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     options = {
         "spark.ui.enabled": "false",
@@ -66,7 +68,7 @@ def _session(folder: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     builder = SparkSession.builder.master("local[2]")
-    for key, value in options.items():
+    for key, value in {**options, **(more or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -56,15 +56,14 @@ class Sent:
     seconds: float
 
 
-def produce(load: Load) -> Sent:
-    """Send the load and wait until all of it is acknowledged."""
-    failed = 0
+def producer_for(load: Load, on_failure: Callable[[], None]) -> Producer:
+    """A producer with room for much under way, which tells of each message that failed."""
 
     def on_delivery(error: KafkaError | None, _: object) -> None:
-        nonlocal failed
-        failed += error is not None
+        if error is not None:
+            on_failure()
 
-    producer = Producer(
+    return Producer(
         {
             "bootstrap.servers": load.bootstrap,
             "acks": load.acks,
@@ -77,12 +76,18 @@ def produce(load: Load) -> Sent:
             **load.options,
         }
     )
+
+
+def produce(load: Load) -> Sent:
+    """Send the load and wait until all of it is acknowledged."""
+    failures: list[None] = []
+    producer = producer_for(load, lambda: failures.append(None))
     producer.list_topics(load.topic, timeout=10)
     began = time.perf_counter()
     send = _send_at_rate if load.rate else _send_flat_out
     send(producer, load)
     left = producer.flush(60)
-    return Sent(load.messages - left, failed + left, time.perf_counter() - began)
+    return Sent(load.messages - left, len(failures) + left, time.perf_counter() - began)
 
 
 def _send_flat_out(producer: Producer, load: Load) -> None:
@@ -190,13 +195,21 @@ def consume(read: Read) -> Received:
     return Received(messages, size, time.perf_counter() - first)
 
 
-def in_processes(work: Callable[[Any], Any], inputs: list[Any], timeout: float = 600) -> list[Any]:
-    """Run `work` on each input in a process of its own; all begin together."""
+def in_processes(
+    work: Callable[[Any], Any],
+    inputs: list[Any],
+    timeout: float = 600,
+    opened: Callable[[Any], Any] | None = None,
+) -> list[Any]:
+    """Run `work` on each input in a process of its own; all begin together.
+
+    `opened` makes of an input what is worked on, before any of them begins.
+    """
     context = get_context("spawn")
     pipes, processes = [], []
     for one in inputs:
         mine, theirs = context.Pipe()
-        process = context.Process(target=_child, args=(theirs, work, one), daemon=True)
+        process = context.Process(target=_child, args=(theirs, work, one, opened), daemon=True)
         process.start()
         theirs.close()
         pipes.append(mine)
@@ -214,11 +227,14 @@ def in_processes(work: Callable[[Any], Any], inputs: list[Any], timeout: float =
                 process.terminate()
 
 
-def _child(pipe: Pipe, work: Callable[[Any], Any], one: Any) -> None:
-    pipe.send(None)
-    pipe.recv()
+def _child(
+    pipe: Pipe, work: Callable[[Any], Any], one: Any, opened: Callable[[Any], Any] | None
+) -> None:
     try:
-        pipe.send(work(one))
+        ready = opened(one) if opened else one
+        pipe.send(None)
+        pipe.recv()
+        pipe.send(work(ready))
     except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
         pipe.send(BenchFailed(f"{type(error).__name__}: {error}"))
 

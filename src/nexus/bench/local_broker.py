@@ -34,7 +34,7 @@ class LocalBroker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=_environment(),
+            env=broker_environment(),
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -69,6 +69,6 @@ class LocalBroker:
             self._process.stdout.close()
 
 
-def _environment() -> dict[str, str]:
+def broker_environment() -> dict[str, str]:
     """This one's, but free to keep compiled code, as an installed broker does."""
     return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

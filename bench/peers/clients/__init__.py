@@ -1,0 +1,1 @@
+"""The load generators, one for each protocol, behind the same small interface."""

@@ -1,0 +1,1 @@
+"""Servers that take every message, keep none and say yes: the ceiling of each client."""

@@ -1,0 +1,67 @@
+"""In which order it is all done: repeats interleaved, and each round begins with another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from peers.busy import busy_share
+from peers.matrix import Scale
+from peers.measure import Bench, ceiling, fill_for_recovery, on_server, recovery
+from peers.samples import Sample
+
+ON_SERVER = ("throughput", "latency", "start")
+PARTS = (*ON_SERVER, "ceiling", "recovery")
+
+
+def turns(systems: Sequence[str], repeats: int) -> Iterator[tuple[int, str]]:
+    """Each round begins with another system: a machine tires, and its disk fills."""
+    for repeat in range(repeats):
+        first = repeat % len(systems)
+        for name in (*systems[first:], *systems[:first]):
+            yield repeat, name
+
+
+class Run:
+    """One run over the systems. What fails is told and kept as failed; the others go on."""
+
+    def __init__(self, systems: Sequence[str], scale: Scale, place: Path) -> None:
+        self.samples: list[Sample] = []
+        self.failures: list[str] = []
+        self.busiest = 0.0
+        self._systems, self._scale, self._place = systems, scale, place
+
+    def measure(self, parts: Sequence[str]) -> None:
+        filled = [name for name in self._systems if "recovery" in parts and self._fill(name)]
+        for repeat, name in turns(self._systems, self._scale.repeats):
+            if name == self._systems[0]:
+                self.busiest = max(self.busiest, busy_share(1.0))
+            bench = Bench(name, self._scale, repeat)
+            place = self._place / f"{name}-{repeat}"
+            if any(part in ON_SERVER for part in parts):
+                self._try(bench, "on a server", partial(on_server, bench, place, parts))
+            if "ceiling" in parts:
+                self._try(bench, "ceiling", partial(ceiling, bench))
+            if name in filled:
+                kept = self._kept(name)
+                self._try(bench, "recovery", partial(recovery, bench, kept, place))
+
+    def _fill(self, name: str) -> bool:
+        bench = Bench(name, self._scale, 0)
+        failed = len(self.failures)
+        self._try(bench, "filling", partial(fill_for_recovery, bench, self._kept(name)))
+        return len(self.failures) == failed
+
+    def _kept(self, name: str) -> Path:
+        return self._place / f"{name}-kept"
+
+    def _try(self, bench: Bench, what: str, work: Callable[[], list[Sample]]) -> None:
+        said = f"round {bench.repeat + 1}, {bench.system.title}, {what}"
+        print(f"… {said}", file=sys.stderr, flush=True)
+        try:
+            self.samples += work()
+        except Exception as error:  # noqa: BLE001 - seven libraries, each with errors of its own
+            self.failures.append(f"{said}: {error}")
+            print(f"  failed: {error}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""The systems, each behind the same small interface."""

@@ -1,0 +1,42 @@
+"""The usual way with Spark: its own Kafka connector, from_json, Parquet; from any Kafka broker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from peers.maven import archives
+from pipeline_peer import SCHEMA, session
+from pyspark.sql import functions as F
+
+_ARTIFACT: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+_RUNS: Final = 3
+
+
+def connector_rates(brokers: dict[str, str], topic: str, folder: Path) -> dict[str, float]:
+    """Readings a second from the topic of each broker, interleaved; the best of some runs."""
+    jars = ",".join(str(jar) for jar in sorted(archives(_ARTIFACT).glob("*.jar")))
+    spark = session(folder, {"spark.jars": jars})
+    best = dict.fromkeys(brokers, 0.0)
+    try:
+        for _ in range(_RUNS):
+            for name, bootstrap in brokers.items():
+                out = str(folder / "out")
+                begun = time.monotonic()
+                messages = (
+                    spark.read.format("kafka")
+                    .option("kafka.bootstrap.servers", bootstrap)
+                    .option("subscribe", topic)
+                    .option("startingOffsets", "earliest")
+                    .load()
+                )
+                value = F.col("value").cast("string")
+                parsed = messages.select(F.from_json(value, SCHEMA).alias("r")).select("r.*")
+                parsed.write.mode("overwrite").option("compression", "zstd").parquet(out)
+                took = time.monotonic() - begun
+                best[name] = max(best[name], spark.read.parquet(out).count() / took)
+        return best
+    finally:
+        spark.stop()

@@ -1,0 +1,53 @@
+"""The comparison for real, as small as it goes; and servers that discard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from peers.clients.port import Lanes
+from peers.discard.serving import discarding
+from peers.matrix import BASE, QUICK
+from peers.schedule import PARTS, Run
+from peers.systems import client_of
+
+from support.needs import need_program
+
+TINY = replace(
+    QUICK,
+    points=[BASE],
+    warm_up_s=0.05,
+    send_s=0.1,
+    read_s=30.0,
+    most_bytes=200 * 2000,
+    latency_s=0.4,
+    latency_rate=50,
+    recovery_bytes=1 << 20,
+)
+
+
+@pytest.mark.parametrize("system", ["nexus", "redis"])
+def test_every_part_is_measured(system: str, tmp_path: Path) -> None:
+    if system == "redis":
+        need_program("redis-server")
+    run = Run([system], TINY, tmp_path)
+    run.measure(PARTS)
+    assert run.failures == []
+    assert {sample.part for sample in run.samples} == set(PARTS)
+    values = next(s.values for s in run.samples if s.part == "throughput")
+    assert min(values["produce_per_s"], values["consume_per_s"], values["memory_mb"]) > 0
+    assert values["disk_bytes_per_message"] > BASE.size / 2
+    paced = next(s.values for s in run.samples if s.part == "latency")
+    assert 0 < paced["p50_ms"] <= paced["p99_ms"] <= paced["p999_ms"]
+    assert list(tmp_path.glob(f"{system}-0*")) == []
+
+
+@pytest.mark.parametrize("client", ["redis", "nats", "amqp", "mqtt", "etcd"])
+def test_a_server_that_discards_acknowledges_every_message(client: str) -> None:
+    with discarding(client, 1) as (address, name):
+        sender = client_of(client).sender(Lanes(address, name))
+        sender.send([b"x" * 300] * 20, 0)
+        sender.send([b"y" * 70_000] * 2, 0)
+        sender.flush()
+        sender.close()
