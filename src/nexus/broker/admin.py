@@ -42,20 +42,20 @@ class Admin:
 
     def replication(self, wanted: int) -> int:
         """How many replicas a topic gets; InvalidReplicationFactor where that cannot be."""
-        live = self.most(len(self._cluster.view.members))
+        there = self.most(len(self._cluster.view.known()))
         if wanted == DEFAULT:
             is_etcd = self._settings.cluster.mode == "etcd"
             wanted = self._settings.replication.default_replication_factor if is_etcd else 1
-        if not 1 <= wanted <= live:
-            brokers = "broker" if live == 1 else "brokers"
-            raise InvalidReplicationFactor(f"replication factor {wanted} with {live} {brokers}")
+        if not 1 <= wanted <= there:
+            brokers = "broker" if there == 1 else "brokers"
+            raise InvalidReplicationFactor(f"replication factor {wanted} with {there} {brokers}")
         return wanted
 
     def most(self, wanted: int) -> int:
         """So many replicas, or as many as there can be."""
         if self._settings.cluster.mode != "etcd":
             return 1
-        return max(1, min(wanted, len(self._cluster.view.members)))
+        return max(1, min(wanted, len(self._cluster.view.known())))
 
     async def create(self, wanted: NewTopic) -> Topic:
         """Make a topic; InvalidTopic, InvalidPartitions, InvalidConfig or TopicAlreadyExists."""

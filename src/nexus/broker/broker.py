@@ -29,6 +29,7 @@ from nexus.broker.producer_ids import ProducerIds
 from nexus.broker.repairing import Repairs
 from nexus.broker.replicas import Replicas
 from nexus.broker.reporting import Reporter
+from nexus.broker.routing.router import Router
 from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
 from nexus.broker.side_port import side_port
 from nexus.broker.solo import Solo
@@ -113,7 +114,9 @@ class Broker:
         self.maintenance = Maintenance(self)
         self.repairs = Repairs(self)
         self.reporter = Reporter(self)
-        self.dispatcher = Dispatcher(self, HANDLERS)
+        self.router = Router(self, HANDLERS)
+        handlers = self.router.handlers() if self.is_shared else HANDLERS
+        self.dispatcher = Dispatcher(self, handlers)
         self.server = Server(self, self.dispatcher, settings.performance)
         self.side_port = side_port(self)
         self.port = 0
@@ -196,10 +199,14 @@ class Broker:
         """Run a chore on the background thread."""
         return await self.loop.run_in_executor(self._chores, work, *args)
 
-    def nodes_for(self, connection: Connection) -> list[Node]:
-        """Every broker that lives, at addresses that work for whoever holds the connection."""
+    def nodes_for(self, connection: Connection, *, only_me: bool = False) -> list[Node]:
+        """Every broker that lives, at addresses that work for whoever holds the connection.
+
+        Whoever is served by a proxy needs only this one.
+        """
         members = self.cluster.view.members
-        return [self._node(members[id_], connection) for id_ in sorted(members)]
+        wanted = [self.settings.broker.id] if only_me else sorted(members)
+        return [self._node(members[id_], connection) for id_ in wanted if id_ in members]
 
     def topic_deleted(self, name: str) -> None:
         """A topic is gone: forget what was committed for it, and what was counted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,7 +78,9 @@ class Connection:
         "_slots",
         "_socket",
         "active_at",
+        "at_close",
         "client_software",
+        "forwarded_bytes",
         "frame_began_at",
         "is_closed",
         "peer",
@@ -97,6 +99,8 @@ class Connection:
         self.client_software = ""
         self.active_at = host.now()
         self.frame_began_at: float | None = None
+        self.forwarded_bytes = 0  # of requests that wait for another broker's answer
+        self.at_close: set[Callable[[], None]] = set()
         self.is_closed = False
 
     def start(self) -> None:
@@ -158,6 +162,9 @@ class Connection:
         self._held = 0
         self._socket.close()
         self._host.closed(self)
+        waiting, self.at_close = self.at_close, set()
+        for leave in waiting:
+            leave()
 
     @property
     def local_host(self) -> str:
@@ -220,6 +227,7 @@ class Connection:
         return (
             len(self._slots) >= limits.in_flight_max
             or self._outbox.queued_bytes > limits.queued_bytes_max
+            or self.forwarded_bytes > limits.queued_bytes_max
         )
 
     def _account(self) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus.broker.connection import Connection, Slot
 from nexus.broker.outbox import Part
+from nexus.broker.peer import FORWARDED, forwarded_from
 from nexus.observe.logs import get_logger
 from nexus.wire.apis import APIS, Api, ApiKey
 from nexus.wire.codec import decode_prefix
@@ -48,6 +49,12 @@ class Request:
     client_id: str
     connection: Connection
     arrived_at: float
+    origin: str | None = None  # the client's address, where another broker forwards its request
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is that asks."""
+        return self.connection.peer_host if self.origin is None else self.origin
 
 
 Handler = Callable[["Broker", Request, Any], Any]
@@ -59,9 +66,11 @@ class Deferred:
     Produce makes one for every request, which is why it is not an asyncio.Future.
     """
 
-    __slots__ = ("_give", "_response", "is_given")
+    __slots__ = ("_give", "_response", "abandon", "is_given")
 
     def __init__(self) -> None:
+        # For whoever does not want it any more; only long polls can be ended so.
+        self.abandon: Callable[[], None] | None = None
         self._give: Callable[[object], None] | None = None
         self._response: object = None
         self.is_given = False
@@ -103,8 +112,11 @@ class Dispatcher:
         api, handler = known
         # Bytes after the body are ignored, as Kafka does: some clients send more than they mean.
         body: Any = decode_prefix(api.request, frame, version, body_at)[0]
+        client_id, origin = header.client_id or "", None
+        if client_id.startswith(FORWARDED):
+            origin, client_id = forwarded_from(client_id)
         request = Request(
-            api, version, header.correlation_id, header.client_id or "", connection, arrived_at
+            api, version, header.correlation_id, client_id, connection, arrived_at, origin
         )
         try:
             answer = handler(self._broker, request, body)
@@ -218,6 +230,21 @@ class Dispatcher:
 def _encoded(api: Api, version: int, correlation_id: int, response: object) -> list[Part]:
     # The payloads that handlers put into responses are slices of the log.
     return cast("list[Part]", encode_response(api, version, correlation_id, response))
+
+
+async def settled(answer: Any) -> Any:
+    """What a handler answers in the end, whichever way it answers."""
+    if type(answer) is CoroutineType:
+        return await answer
+    if type(answer) is not Deferred:
+        return answer
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    answer.then(lambda response: None if future.done() else future.set_result(response))
+    try:
+        return await future
+    finally:
+        if answer.abandon is not None and not answer.is_given:
+            answer.abandon()
 
 
 def spawn(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

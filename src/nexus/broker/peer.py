@@ -1,4 +1,7 @@
-"""A small client of another broker: one connection, one request at a time, each with a deadline."""
+"""A small client of another broker: one connection, one request at a time, each with a deadline.
+
+Here is also how a request to another broker is written, and how it says for whom it is forwarded.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,45 @@ CONNECT_SECONDS: Final = 2.0
 ANSWER_BYTES_MAX: Final = 128 << 20
 _BUFFER_BYTES: Final = 4 << 20
 _LENGTH: Final = Struct(">i")
+# A client id that begins so comes from a broker, and goes on with the client's address and id.
+FORWARDED: Final = "nexus-forwarded/"
+
+
+def forwarding_id(host: str, client_id: str) -> str:
+    """The client id of a request that is forwarded for a client."""
+    return f"{FORWARDED}{host}/{client_id}"
+
+
+def forwarded_from(client_id: str) -> tuple[str, str]:
+    """The address and the id of the client for whom a request was forwarded."""
+    host, _, own = client_id.removeprefix(FORWARDED).partition("/")
+    return host, own
+
+
+def encode_request(
+    key: ApiKey, version: int, correlation_id: int, client_id: str, body: object
+) -> bytearray:
+    """A whole frame."""
+    header = RequestHeader(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    out = bytearray(_LENGTH.size)
+    encode_into(out, header, 2 if APIS[key].flexible(version) else 1)
+    encode_into(out, body, version)
+    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+    return out
+
+
+def decode_answer(key: ApiKey, version: int, correlation_id: int, frame: memoryview) -> Any:
+    """The body of an answer; MalformedMessage where it is one to another request."""
+    api = APIS[key]
+    header, at = decode_prefix(ResponseHeader, frame, 1 if api.flexible(version) else 0)
+    if header.correlation_id != correlation_id:
+        raise MalformedMessage("an answer to another request")
+    return decode_prefix(api.response, frame, version, at)[0]
 
 
 class Peer:
@@ -32,7 +74,7 @@ class Peer:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await self._connected()
                 self._correlation += 1
-                writer.write(self._encoded(key, version, body))
+                writer.write(encode_request(key, version, self._correlation, self._client_id, body))
                 await writer.drain()
                 return await self._answer(reader, key, version)
         except asyncio.IncompleteReadError as error:
@@ -55,26 +97,9 @@ class Peer:
                 self._streams = await asyncio.open_connection(*self.address, limit=_BUFFER_BYTES)
         return self._streams
 
-    def _encoded(self, key: ApiKey, version: int, body: object) -> bytearray:
-        header = RequestHeader(
-            request_api_key=key,
-            request_api_version=version,
-            correlation_id=self._correlation,
-            client_id=self._client_id,
-        )
-        out = bytearray(_LENGTH.size)
-        encode_into(out, header, 2 if APIS[key].flexible(version) else 1)
-        encode_into(out, body, version)
-        _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
-        return out
-
     async def _answer(self, reader: asyncio.StreamReader, key: ApiKey, version: int) -> Any:
         (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         if not 0 <= size <= ANSWER_BYTES_MAX:
             raise MalformedMessage(f"an answer of {size} bytes")
         frame = memoryview(await reader.readexactly(size))
-        api = APIS[key]
-        header, at = decode_prefix(ResponseHeader, frame, 1 if api.flexible(version) else 0)
-        if header.correlation_id != self._correlation:
-            raise MalformedMessage("an answer to another request")
-        return decode_prefix(api.response, frame, version, at)[0]
+        return decode_answer(key, version, self._correlation, frame)

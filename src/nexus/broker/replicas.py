@@ -112,6 +112,7 @@ class Replicas:
             self._learn(key)
         for fetcher in self._fetchers.values():
             fetcher.look_again()
+        self._broker.router.look_again()
         self._pending |= topics
         self._pending |= {key[0] for key in keys if self._is_misplaced(key)}
         if self._pending:

@@ -188,6 +188,13 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             "how old a segment may grow; -1 for no limit",
         ),
         Definition(
+            "routing.mode",
+            ConfigType.STRING,
+            lambda s, _: s.broker.routing,
+            _one_of("direct", "proxy"),
+            "whether clients go to the leaders of partitions, or any broker goes there for them",
+        ),
+        Definition(
             "segment.bytes",
             ConfigType.INT,
             lambda s, _: str(s.storage.segment_bytes),

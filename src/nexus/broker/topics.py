@@ -53,6 +53,7 @@ class Topic:
     traffic: TopicTraffic
     codec: Codec | None = None
     is_compacted: bool = False
+    routing: str | None = None  # as the topic says for itself
     is_internal: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +65,7 @@ class Topic:
         self.configs = configs
         self.codec = target_codec(configs)
         self.is_compacted = "compact" in configs.get("cleanup.policy", "delete")
+        self.routing = configs.get("routing.mode")
 
     def partition(self, index: int) -> Partition:
         """One partition; UnknownTopicOrPartition, or NotLeader where only others have it."""

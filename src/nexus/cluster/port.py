@@ -92,6 +92,10 @@ class View:
         }
         return found if any(found.values()) else {}
 
+    def known(self) -> set[int]:
+        """Every broker that lives or holds something: one that restarts is away for a moment."""
+        return set(self.members).union(*(state.replicas for state in self.partitions.values()))
+
 
 class Listener(Protocol):
     """Who is told of changes, on the event loop."""

@@ -32,6 +32,7 @@ ClusterMode = Literal["solo", "static", "etcd"]
 PartitionStrategy = Literal["ring", "modulo", "dynamic"]
 Preset = Literal["none", "throughput", "consistency"]
 ReplicationMode = Literal["sync", "quorum", "async"]
+Routing = Literal["direct", "proxy"]
 LogFormat = Literal["auto", "human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -56,6 +57,7 @@ class BrokerSection:
     data_dir: Path = option("data_dir", Directory(), "./data/broker")
     http_host: str = option("http_host", HOST, "127.0.0.1")
     http_port: int = option("http_port", PORT, 9464)
+    routing: Routing = option("routing", Choice(("direct", "proxy")), "direct")
     auto_create_topics: bool = option("auto_create_topics", Flag(), True)
     default_partitions: int = option("default_partitions", Whole(1, 10_000), 1)
     log_level: LogLevel = option(

@@ -63,6 +63,7 @@ _OPTIONS: Final[Mapping[str, _TopicOption]] = {
     "min_insync_replicas": _TopicOption(Whole(1, 100), "min.insync.replicas"),
     "replication_mode": _TopicOption(Choice(("sync", "quorum", "async")), "replication.mode"),
     "partition_strategy": _TopicOption(Choice(("ring", "modulo", "dynamic")), "partition.strategy"),
+    "routing_mode": _TopicOption(Choice(("direct", "proxy")), "routing.mode"),
     "delete_retention_time": _TopicOption(Duration(0), "delete.retention.ms"),
     "min_compaction_lag": _TopicOption(Duration(0), "min.compaction.lag.ms"),
     "min_cleanable_dirty_ratio": _TopicOption(Ratio(), "min.cleanable.dirty.ratio"),

@@ -1,4 +1,7 @@
-"""DescribeCluster: the brokers and who controls them. Versions 0 to 1."""
+"""DescribeCluster: the brokers and who controls them. Versions 0 to 1.
+
+Whoever is served by a proxy is told of this broker only.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,14 @@ def handle(
             error_message="only brokers can be described",
             endpoint_type=body.endpoint_type,
         )
+    is_proxy = broker.router.owners.is_proxy
     return DescribeClusterResponse(
         cluster_id=broker.settings.cluster.cluster_id,
-        controller_id=broker.cluster.view.controller,
+        controller_id=broker.settings.broker.id if is_proxy else broker.cluster.view.controller,
         brokers=[
             DescribeClusterBroker(
                 broker_id=node.id, host=node.host, port=node.port, rack=node.rack or None
             )
-            for node in broker.nodes_for(request.connection)
+            for node in broker.nodes_for(request.connection, only_me=is_proxy)
         ],
     )

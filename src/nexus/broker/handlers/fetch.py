@@ -225,6 +225,8 @@ class _LongPoll:
         self._found = found
         self._is_woken = False
         self.answer = Deferred()
+        self.answer.abandon = self._leave
+        request.connection.at_close.add(self._hang_up)
         for share in found.shares:
             found.watchers(share).add(self._wake)
         broker.long_polls.add(self._give_up)
@@ -242,7 +244,7 @@ class _LongPoll:
         if self.answer.is_given:
             return
         self._found.look_again()
-        if self._found.is_enough or self._request.connection.is_closed:
+        if self._found.is_enough:
             self._end()
 
     def _give_up(self) -> None:
@@ -250,16 +252,26 @@ class _LongPoll:
             self._found.look_again()
             self._end()
 
-    def _end(self) -> None:
+    def _leave(self) -> None:
+        """Wait no more."""
+        self.answer.is_given = True
         self._timer.cancel()
+        self._request.connection.at_close.discard(self._hang_up)
         for share in self._found.shares:
             self._found.watchers(share).discard(self._wake)
         self._broker.long_polls.discard(self._give_up)
+
+    def _hang_up(self) -> None:
+        """The client is gone; nobody reads what is answered."""
+        self._leave()
+        self.answer.resolve(self._found.response)
+
+    def _end(self) -> None:
+        self._leave()
         result = _finish(self._broker, self._found)
         if isinstance(result, FetchResponse):
             self.answer.resolve(result)
         else:
-            self.answer.is_given = True
             self._broker.dispatcher.later(self._resolve(result))
 
     async def _resolve(self, result: Coroutine[Any, Any, FetchResponse]) -> None:

@@ -1,10 +1,14 @@
-"""FindCoordinator: which broker answers for a group. Versions 0 to 3."""
+"""FindCoordinator: which broker answers for a group. Versions 0 to 3.
+
+Whoever is served by a proxy is told that it is this one, as soon as there is one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.dispatch import Request
+from nexus.cluster.partition_state import NOBODY
 from nexus.wire.errors import ErrorCode
 from nexus.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -29,6 +33,8 @@ async def handle(
             port=-1,
         )
     leader = await broker.groups.coordinator_of(body.key)
+    if broker.router.owners.is_proxy and leader != NOBODY:
+        leader = broker.settings.broker.id
     for node in broker.nodes_for(request.connection):
         if node.id == leader:
             return FindCoordinatorResponse(node_id=node.id, host=node.host, port=node.port)

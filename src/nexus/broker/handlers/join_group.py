@@ -34,7 +34,7 @@ async def handle(broker: Broker, request: Request, body: JoinGroupRequest) -> Jo
         member_id=body.member_id,
         group_instance_id=body.group_instance_id,
         client_id=request.client_id,
-        client_host=request.connection.peer_host,
+        client_host=request.client_host,
         member_id_required=request.version >= MEMBER_ID_REQUIRED_SINCE,
     )
     result: JoinResult = await broker.groups.ask(

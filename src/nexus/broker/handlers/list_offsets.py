@@ -1,10 +1,13 @@
 """ListOffsets: the first, the last, or the offset at a time. Versions 1 to 6.
 
-"Latest" is the high watermark: it never goes back. A time after the last message gives offset -1.
+"Latest" is the high watermark: it never goes back, so a new leader answers when it knows how far it
+may show. A time after the last message gives offset -1.
 """
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus.broker.dispatch import Request
@@ -21,14 +24,20 @@ from nexus.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
+# Some clients show their users that an offset is not there yet, so they are not told so soon.
+SETTLE_SECONDS: Final = 5.0
 LATEST: Final = -1
 EARLIEST: Final = -2
 
 
 def handle(broker: Broker, request: Request, body: ListOffsetsRequest) -> Any:
-    """Answer at once, unless a time has to be looked up in the log."""
-    if any(part.timestamp >= 0 for topic in body.topics for part in topic.partitions):
-        return _by_time(broker, body)
+    """Answer at once, unless a time has to be looked up in the log, or a leader is new."""
+    if any(
+        part.timestamp >= 0 or _is_unsettled(broker, topic.name, part)
+        for topic in body.topics
+        for part in topic.partitions
+    ):
+        return _in_time(broker, body)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -40,13 +49,19 @@ def handle(broker: Broker, request: Request, body: ListOffsetsRequest) -> Any:
     )
 
 
-async def _by_time(broker: Broker, body: ListOffsetsRequest) -> ListOffsetsResponse:
+def _is_unsettled(broker: Broker, name: str, wanted: ListOffsetsPartition) -> bool:
+    topic = broker.topics.find(name)
+    here = None if topic is None else topic.partitions.get(wanted.partition_index)
+    return here is not None and wanted.timestamp == LATEST and not here.is_settled
+
+
+async def _in_time(broker: Broker, body: ListOffsetsRequest) -> ListOffsetsResponse:
     topics = []
     for topic in body.topics:
         answers = [
             await _at_time(broker, topic.name, part)
             if part.timestamp >= 0
-            else _edge(broker, topic.name, part)
+            else await _settled_edge(broker, topic.name, part)
             for part in topic.partitions
         ]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
@@ -69,6 +84,19 @@ def _edge(broker: Broker, topic: str, wanted: ListOffsetsPartition) -> ListOffse
     except ProtocolError as error:
         answer.error_code = error.code
     return answer
+
+
+async def _settled_edge(
+    broker: Broker, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    if _is_unsettled(broker, topic, wanted):
+        partition = broker.topics.partition(topic, wanted.partition_index)
+        # Whether it has settled or not, the answer says.
+        with suppress(TimeoutError, ProtocolError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                if (leading := partition.leading) is not None:
+                    await partition.safe(leading.first)
+    return _edge(broker, topic, wanted)
 
 
 async def _at_time(

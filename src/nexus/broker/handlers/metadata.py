@@ -1,12 +1,12 @@
 """Metadata: brokers, topics and who leads each partition. Versions 0 to 12.
 
 No topic list means all topics (in version 0 an empty one does). A topic that is asked for by name
-and does not exist is made, where both the broker and the client allow it.
+and does not exist is made, where both the broker and the client allow it. Of a topic that is routed
+by proxy, this broker is named as the leader; whoever is served by a proxy is told of no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nexus.broker.dispatch import Request
@@ -92,6 +92,8 @@ def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePart
             error_code=ErrorCode.LEADER_NOT_AVAILABLE, partition_index=index, leader_id=NOBODY
         )
     leader = state.leader if state.leader in view.members else NOBODY
+    if leader != NOBODY and broker.router.owners.is_routed(topic):
+        leader = broker.settings.broker.id
     here = topic.partitions.get(index)
     failed = broker.settings.broker.id if here is not None and here.log.failure else NOBODY
     return MetadataResponsePartition(
@@ -106,16 +108,19 @@ def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePart
 
 
 def _response(
-    broker: Broker, request: Request, topics: Iterable[MetadataResponseTopic]
+    broker: Broker, request: Request, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
+    me, is_proxy = broker.settings.broker.id, broker.router.owners.is_proxy
+    # A topic may say for itself that its clients go to the leaders: then they are told of them.
+    only_me = is_proxy and all(p.leader_id in (me, NOBODY) for t in topics for p in t.partitions)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=node.id, host=node.host, port=node.port, rack=node.rack or None
             )
-            for node in broker.nodes_for(request.connection)
+            for node in broker.nodes_for(request.connection, only_me=only_me)
         ],
         cluster_id=broker.settings.cluster.cluster_id,
-        controller_id=broker.cluster.view.controller,
-        topics=list(topics),
+        controller_id=me if is_proxy else broker.cluster.view.controller,
+        topics=topics,
     )

@@ -3,11 +3,13 @@
 Versions 3 to 9. acks=0 gets no response, acks=1 one after the append, acks=all one after the
 flush that `fsync: commit` promises, here and at every replica that is in sync. A batch is appended
 from the bytes that were received; only a topic that recompresses, or one that must see every key,
-makes the broker look inside, and it does so off the event loop.
+makes the broker look inside, and it does so off the event loop. What is not safe in time is
+answered with REQUEST_TIMED_OUT and stays appended.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -56,7 +58,7 @@ def handle(broker: Broker, request: Request, body: ProduceRequest) -> Any:
     response = ProduceResponse(responses=responses)
     if body.acks == ACKS_NONE:
         return _unanswered(request, response)
-    return work.answer_with(response)
+    return work.answer_with(response, body.timeout_ms)
 
 
 def _refusal(body: ProduceRequest) -> ProtocolError | None:
@@ -82,7 +84,7 @@ class InvalidRequiredAcks(ProtocolError):
 class _Work:
     """One request's appends, and how many of them its answer still waits for."""
 
-    __slots__ = ("_acks", "_answer", "_broker", "_response", "_version", "_waiting")
+    __slots__ = ("_acks", "_answer", "_broker", "_response", "_timer", "_version", "_waiting")
 
     def __init__(self, broker: Broker, version: int, acks: int) -> None:
         self._broker = broker
@@ -91,6 +93,7 @@ class _Work:
         self._waiting = 0
         self._answer: Deferred | None = None
         self._response: ProduceResponse | None = None
+        self._timer: TimerHandle | None = None
 
     def append(self, topic: Topic | None, data: PartitionProduceData) -> PartitionProduceResponse:
         """Append to one partition."""
@@ -107,6 +110,8 @@ class _Work:
                 self._waiting += 1
                 # The receive buffer is used again as soon as we return: this needs its own.
                 own = bytearray(batch)
+                self._expect(answer)
+                answer.base_offset = -1
                 self._broker.dispatcher.later(self._append_slowly(topic, partition, own, answer))
             else:
                 self._write(topic, partition, batch, header, answer)
@@ -114,12 +119,13 @@ class _Work:
             self._fail(answer, error)
         return answer
 
-    def answer_with(self, response: ProduceResponse) -> ProduceResponse | Deferred:
-        """The response, now or when everything in it is as safe as it was asked to be."""
+    def answer_with(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse | Deferred:
+        """The response, now or when everything in it is as safe as it was asked to be, or late."""
         if not self._waiting:
             return response
         self._response = response
         self._answer = Deferred()
+        self._timer = self._broker.loop.call_later(max(timeout_ms, 0) / 1000, self._is_late)
         return self._answer
 
     async def _append_slowly(
@@ -147,19 +153,36 @@ class _Work:
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.append_time_ms
         answer.log_start_offset = partition.log.start_offset
+        answer.error_code = ErrorCode.NONE
         if self._acks == ACKS_ALL:
             then = partial(self._safe, answer)
-            self._waiting += partition.when_safe(appended.last_offset + 1, then)
+            if partition.when_safe(appended.last_offset + 1, then):
+                self._waiting += 1
+                self._expect(answer)
+
+    def _expect(self, answer: PartitionProduceResponse) -> None:
+        """Until it is known what became of a batch, this is what its client would be told."""
+        if self._acks != ACKS_NONE:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     def _safe(self, answer: PartitionProduceResponse, error: ProtocolError | None) -> None:
-        if error is not None:
+        if error is None:
+            answer.error_code = ErrorCode.NONE
+        else:
             self._fail(answer, error)
         self._done()
 
     def _done(self) -> None:
         self._waiting -= 1
-        if not self._waiting and self._answer is not None:
+        if not self._waiting and self._answer is not None and not self._answer.is_given:
+            if self._timer is not None:
+                self._timer.cancel()
             self._answer.resolve(self._response)
+
+    def _is_late(self) -> None:
+        assert self._answer is not None
+        self._broker.metrics.error(ErrorCode.REQUEST_TIMED_OUT.name.lower())
+        self._answer.resolve(self._response)
 
     def _fail(self, answer: PartitionProduceResponse, error: ProtocolError) -> None:
         self._broker.metrics.error(error.code.name.lower())

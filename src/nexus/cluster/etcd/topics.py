@@ -108,11 +108,16 @@ class TopicKeys:
         ]
 
     def _assigned(self, wanted: Wanted, configs: Mapping[str, str]) -> tuple[tuple[int, ...], ...]:
-        members = self._view.members
+        members, leaving = self._view.members, self._view.leaving
         nodes = [Node(id_, members[id_].rack) for id_ in sorted(members)]
-        staying = [node for node in nodes if node.id not in self._view.leaving]
+        fit = [node for node in nodes if node.id not in leaving]
+        if len(fit) < wanted.replication:
+            fit = nodes
+        if len(fit) < wanted.replication:
+            # One that is away gets its replicas when it is back: a restart keeps nobody waiting.
+            away = sorted(self._view.known() - set(members))
+            fit = nodes + [Node(id_) for id_ in away[: wanted.replication - len(nodes)]]
         try:
-            fit = staying if len(staying) >= wanted.replication else nodes
             name = configs.get(STRATEGY, self._strategy)
             strategy = strategy_for(name, assignment_of(self._view), self._view.loads)
             return strategy.assign(wanted, fit)

@@ -1,0 +1,1 @@
+"""Requests that other brokers must answer: split by owner, sent there, and rejoined into one."""
