@@ -15,7 +15,9 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from support.broker import BrokerProcess
+from support.cluster import BrokerCluster
 from support.confluent import admin_of, create_topic, producer_of, values_in
+from support.rolling import RollingRestart
 from support.waiting import wait_until
 
 COUNT = 4000
@@ -118,6 +120,23 @@ def test_an_idempotent_producer_survives_the_brokers_restart(
     create_topic(admin_of(own_broker.bootstrap), name)
     produce(own_broker.bootstrap, name, lambda: interrupt(own_broker))
     assert values_in(own_broker.bootstrap, name) == VALUES
+
+
+# The same.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("produce", [produce_confluent, produce_kafka_python, produce_aiokafka])
+def test_an_idempotent_producer_survives_a_rolling_restart(
+    rolling_restart: tuple[BrokerCluster, RollingRestart], name: str, produce: Produce
+) -> None:
+    cluster, restart = rolling_restart
+    create_topic(cluster.admin, name)
+
+    def interrupt() -> None:
+        restart.wait_for(restart.begun + 1)
+
+    with restart.going_on():
+        produce(cluster.bootstrap, name, interrupt)
+        assert values_in(cluster.bootstrap, name) == VALUES
 
 
 def test_producer_ids_are_never_given_twice(own_broker: BrokerProcess, name: str) -> None:

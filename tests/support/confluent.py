@@ -20,8 +20,9 @@ def admin_of(bootstrap: str) -> AdminClient:
 def create_topic(
     admin: AdminClient, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> str:
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=configs or {})
-    admin.create_topics([wanted], operation_timeout=10)[topic].result(10)
+    # As many replicas as the cluster has by default; a broker alone has one.
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=configs or {})
+    admin.create_topics([wanted], operation_timeout=10)[topic].result(20)
     return topic
 
 
