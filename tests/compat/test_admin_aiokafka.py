@@ -78,7 +78,9 @@ def test_groups(broker: BrokerProcess, topic: str, name: str) -> None:
     where = TopicPartition(topic, 0)
 
     async def story(admin: AIOKafkaAdminClient) -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=name)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=broker.bootstrap, group_id=name, enable_auto_commit=False
+        )
         await consumer.start()
         consumer.assign([where])
         await consumer.commit({where: OffsetAndMetadata(0, "note")})

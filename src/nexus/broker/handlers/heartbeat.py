@@ -1,4 +1,8 @@
-"""Heartbeat: a member says that it is alive, and learns of a rebalance. Versions 0 to 4."""
+"""Heartbeat: a member says that it is alive, and learns of a rebalance. Versions 0 to 4.
+
+A coordinator that still loads its groups takes every member's word, as Kafka does: some clients
+give up when they are told that it loads.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING
 from nexus.broker.dispatch import Request
 from nexus.groups import HeartbeatRequest as Heartbeat
 from nexus.groups import HeartbeatResult
+from nexus.wire.errors import ErrorCode
 from nexus.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -19,4 +24,5 @@ async def handle(broker: Broker, request: Request, body: HeartbeatRequest) -> He
     result: HeartbeatResult = await broker.groups.ask(
         body.group_id, lambda c: lambda token, now: c.heartbeat(token, beat, now)
     )
-    return HeartbeatResponse(error_code=result.error)
+    is_loading = result.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else result.error)
