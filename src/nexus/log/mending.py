@@ -136,17 +136,29 @@ def check_batches(data: memoryview, offset: int, gaps_below: int) -> tuple[int, 
 
     None where all are.
     """
-    chain: Chain | None = None
-    end = 0
+    found = ((at, header, data[at : at + header.size]) for at, header in iter_headers(data))
+    return _first_fault(found, len(data), Chain(offset, gaps_below))
+
+
+def check_slice(piece: FileSlice, offset: int, gaps_below: int) -> tuple[int, int] | None:
+    """The same of what is read from a file bit by bit; afterwards the page cache holds it."""
+    start, end = piece.position, piece.position + piece.size
+    found = ((at - start, header, batch) for at, header, batch in batches(piece.file, start, end))
+    return _first_fault(found, piece.size, Chain(offset, gaps_below))
+
+
+def _first_fault(
+    found: Iterator[tuple[int, BatchHeader, memoryview]], size: int, chain: Chain
+) -> tuple[int, int] | None:
+    offset, end = chain.expected, 0
     try:
-        for at, header in iter_headers(data):
-            if chain is None:
-                chain = Chain(min(offset, header.base_offset), gaps_below)
-            if chain.fault(header, data[at : at + header.size]) is not None:
+        for at, header, batch in found:
+            if at == 0:
+                # The first batch holds the offset, and may begin before it.
+                chain.expected = min(offset, header.base_offset)
+            if chain.fault(header, batch) is not None:
                 break
             end = at + header.size
     except CorruptMessage:
         pass  # a length that makes it impossible to go on
-    if end == len(data):
-        return None
-    return end, offset if chain is None else max(chain.expected, offset)
+    return None if end == size else (end, max(chain.expected, offset))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nexus.log import LogConfig, PartitionLog
-from nexus.log.mending import DAMAGED, CannotMend, check_batches, damage_near, mend
+from nexus.log import FileSlice, LogConfig, PartitionLog
+from nexus.log.files import OpenFile
+from nexus.log.mending import DAMAGED, CannotMend, check_batches, check_slice, damage_near, mend
 from support.logs import append_values, open_log, read_all
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -72,6 +73,7 @@ def test_a_copy_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 def test_what_is_read_is_checked_from_the_offset_that_was_asked_for(tmp_path: Path) -> None:
     log = filled(tmp_path)
     data = bytearray(copies(log, 0))
+    path = tmp_path / "copy"
     assert check_batches(memoryview(data), 0, 0) is None
     size = len(data) // log.segments[1].base_offset
     for at in range(3 * size, 4 * size):
@@ -80,6 +82,9 @@ def test_what_is_read_is_checked_from_the_offset_that_was_asked_for(tmp_path: Pa
         # Of an epoch that is too high the next batch tells.
         is_epoch = 12 <= at - 3 * size < 16
         assert found == ((4 * size, 4) if is_epoch else (3 * size, 3))
+        path.write_bytes(data)
+        piece = FileSlice(OpenFile(path), 0, len(data))
+        assert check_slice(piece, 0, 0) == found
         data[at] ^= 0x55
 
 

@@ -17,7 +17,7 @@ from nexus.broker.outbox import SENDFILE_BYTES_MIN
 from nexus.broker.partition import Partition, Wake
 from nexus.broker.topics import Topic
 from nexus.log import FileSlice
-from nexus.log.mending import check_batches
+from nexus.log.mending import check_batches, check_slice
 from nexus.wire.compression import Codec
 from nexus.wire.errors import (
     ErrorCode,
@@ -335,7 +335,8 @@ def _warm(cold: list[_Filled]) -> list[tuple[_Share, _Fault]]:
         if piece.is_checked:
             piece.warm()
             continue
-        fault = _fault(share, piece.read())
+        source = share.partition.log
+        fault = check_slice(piece, share.wanted.fetch_offset, source.gaps_below)
         piece.is_checked = True
         if fault is not None:
             faults.append((share, fault))
