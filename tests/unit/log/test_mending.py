@@ -9,7 +9,7 @@ import pytest
 from nexus.log import FileSlice, LogConfig, PartitionLog
 from nexus.log.files import OpenFile
 from nexus.log.mending import DAMAGED, CannotMend, check_batches, check_slice, damage_near, mend
-from support.logs import append_values, open_log, read_all
+from support.logs import append, append_values, make_batch, open_log, read_all, values
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 COUNT = 40
@@ -52,6 +52,22 @@ def test_a_copy_takes_the_place_of_a_batch_wherever_it_is_damaged(tmp_path: Path
     kept = list((tmp_path / "damaged").glob(f"*{DAMAGED}*"))
     assert [len(one.read_bytes()) % size for one in kept] == [0]
     assert [record.value for record in read_all(log)] == [b"value %03d" % n for n in range(COUNT)]
+
+
+def test_an_epoch_that_fell_is_mended_as_well_as_one_that_rose(tmp_path: Path) -> None:
+    log, sound = (open_log(tmp_path / name, SMALL) for name in ("damaged", "sound"))
+    for n in range(10):
+        for one in (log, sound):
+            append(one, make_batch(values(b"value %03d" % n)), leader_epoch=5)
+    path = log.segments[0].path
+    whole = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(3 * (len(whole) // 10) + 15)
+        file.write(b"\x04")
+    bad = damage_near(log, 0)
+    assert bad is not None
+    mend(log, bad, copies(sound, bad.offset))
+    assert path.read_bytes() == whole
 
 
 def test_a_copy_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
