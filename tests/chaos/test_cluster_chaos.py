@@ -44,7 +44,6 @@ def test_nothing_is_lost_whatever_is_killed_paused_or_cut(cluster: NetworkCluste
         [
             "leader killed",
             "leader paused",
-            "leader cut off from everyone",
             "etcd leader killed",
             "leader not heard",
             "all brokers lose power",
