@@ -16,7 +16,7 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from support.confluent import consumer_of, producer_of, watermarks
-from support.history import History, Reads
+from support.history import UNKNOWN, History, Reads
 from support.waiting import wait_until
 
 OUTSTANDING_MAX = 400
@@ -144,7 +144,9 @@ class Workload:
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self.history.ok(process, sequence, partition, message.offset() or 0)
+                # Whoever is told only that it was there already is not told where.
+                offset = message.offset()
+                self.history.ok(process, sequence, partition, UNKNOWN if offset is None else offset)
                 self.acknowledged += 1
                 self._flowed_at[partition] = max(sent_at, self._flowed_at[partition])
             elif error.code() in NEVER_SENT:
