@@ -144,7 +144,7 @@ class Workload:
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                # Whoever is told only that it was there already is not told where.
+                # What a later acknowledgement implies comes without a place.
                 offset = message.offset()
                 self.history.ok(process, sequence, partition, UNKNOWN if offset is None else offset)
                 self.acknowledged += 1
