@@ -11,13 +11,17 @@ from peers.maven import archives
 from pipeline_peer import SCHEMA, session
 from pyspark.sql import functions as F
 
-_ARTIFACT: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+from nexus.bench.clients import BenchFailed
+
+_NAME: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+# A release of Spark may be without its connector for a while; this one is whole.
+_VERSIONS: Final = (pyspark.__version__, "4.0.0")
 _RUNS: Final = 3
 
 
 def connector_rates(brokers: dict[str, str], topic: str, folder: Path) -> dict[str, float]:
     """Readings a second from the topic of each broker, interleaved; the best of some runs."""
-    jars = ",".join(str(jar) for jar in sorted(archives(_ARTIFACT).glob("*.jar")))
+    jars = ",".join(str(jar) for jar in sorted(_connector().glob("*.jar")))
     spark = session(folder, {"spark.jars": jars})
     best = dict.fromkeys(brokers, 0.0)
     try:
@@ -40,3 +44,11 @@ def connector_rates(brokers: dict[str, str], topic: str, folder: Path) -> dict[s
         return best
     finally:
         spark.stop()
+
+
+def _connector() -> Path:
+    """That of this Spark, else the newest that can be had."""
+    try:
+        return archives(f"{_NAME}:{_VERSIONS[0]}")
+    except BenchFailed:
+        return archives(f"{_NAME}:{_VERSIONS[1]}")

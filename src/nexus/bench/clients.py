@@ -20,6 +20,7 @@ from nexus.errors import NexusError
 
 STAMP = struct.Struct("<q")
 GO = "go"
+_PROGRESS_S = 0.1
 
 
 class BenchFailed(NexusError):
@@ -101,6 +102,7 @@ def _send_flat_out(producer: Producer, load: Load) -> None:
                 poll(0.01)
                 send(topic, value)
         poll(0)
+        tell(start + 1000)
 
 
 def _send_at_rate(producer: Producer, load: Load) -> None:
@@ -187,6 +189,7 @@ def consume(read: Read) -> Received:
             if not messages and batch:
                 first = time.perf_counter()
             messages += len(batch)
+            tell(messages)
             size += sum([len(message) for message in batch])
             if time.perf_counter() - began > 300:
                 raise BenchFailed(f"only {messages} of {read.messages} messages came in 300 s")
@@ -200,16 +203,20 @@ def in_processes(
     inputs: list[Any],
     timeout: float = 600,
     opened: Callable[[Any], Any] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[Any]:
     """Run `work` on each input in a process of its own; all begin together.
 
-    `opened` makes of an input what is worked on, before any of them begins.
+    `opened` makes of an input what is worked on, before any of them begins. `on_progress` hears a
+    few times a second how many messages the processes have told of.
     """
     context = get_context("spawn")
+    told = context.RawArray("q", len(inputs))
     pipes, processes = [], []
-    for one in inputs:
+    for number, one in enumerate(inputs):
         mine, theirs = context.Pipe()
-        process = context.Process(target=_child, args=(theirs, work, one, opened), daemon=True)
+        arguments = (theirs, work, one, opened, (told, number))
+        process = context.Process(target=_child, args=arguments, daemon=True)
         process.start()
         theirs.close()
         pipes.append(mine)
@@ -219,6 +226,8 @@ def in_processes(
             _receive(pipe, timeout)
         for pipe in pipes:
             pipe.send(GO)
+        if on_progress is not None:
+            _watch(pipes, told, on_progress, timeout)
         return [_receive(pipe, timeout) for pipe in pipes]
     finally:
         for process in processes:
@@ -227,9 +236,35 @@ def in_processes(
                 process.terminate()
 
 
-def _child(
-    pipe: Pipe, work: Callable[[Any], Any], one: Any, opened: Callable[[Any], Any] | None
+def tell(messages: int) -> None:
+    """From a client process to the one that waits for it: so many so far."""
+    if _telling is not None:
+        counts, number = _telling
+        counts[number] = messages
+
+
+_telling: tuple[Any, int] | None = None
+
+
+def _watch(
+    pipes: list[Pipe], told: Any, on_progress: Callable[[int], None], timeout: float
 ) -> None:
+    """Until every process has something to say, or has ended."""
+    deadline = time.monotonic() + timeout
+    while not all(pipe.poll(0) for pipe in pipes) and time.monotonic() < deadline:
+        on_progress(sum(told))
+        time.sleep(_PROGRESS_S)
+
+
+def _child(
+    pipe: Pipe,
+    work: Callable[[Any], Any],
+    one: Any,
+    opened: Callable[[Any], Any] | None,
+    telling: tuple[Any, int],
+) -> None:
+    global _telling  # noqa: PLW0603 - a process has one work, and it may be deep inside
+    _telling = telling
     try:
         ready = opened(one) if opened else one
         pipe.send(None)

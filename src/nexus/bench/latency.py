@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus.bench.clients import STAMP, Load, Read, consumer_at, gathering, in_processes, produce
+from nexus.bench.clients import (
+    STAMP,
+    Load,
+    Read,
+    consumer_at,
+    gathering,
+    in_processes,
+    produce,
+    tell,
+)
 from nexus.bench.disk import FsyncTime, Probe, fsync_time
 
 WARM_UP_SECONDS = 2.0
@@ -45,7 +55,7 @@ class Latency:
     disk: FsyncTime | None = None
 
 
-def measure(setting: LatencySetting) -> Latency:
+def measure(setting: LatencySetting, on_progress: Callable[[int], None] | None = None) -> Latency:
     """Run producers and a consumer in their own processes."""
     seconds = setting.seconds + WARM_UP_SECONDS
     each = int(setting.rate * seconds / setting.producers)
@@ -64,7 +74,8 @@ def measure(setting: LatencySetting) -> Latency:
     at_end = (AT_END,) * setting.partitions
     read = Read(setting.bootstrap, setting.topic, everywhere, total, at_end)
     probes = [Probe(setting.disk, int(seconds * 50), 0.02)] if setting.disk else []
-    took, *others = in_processes(_run, [read, *[load] * setting.producers, *probes])
+    work = [read, *[load] * setting.producers, *probes]
+    took, *others = in_processes(_run, work, on_progress=on_progress)
     return _summary(took, others[-1] if probes else None)
 
 
@@ -95,6 +106,7 @@ def _listen(read: Read) -> list[int]:
         value = message.value()
         if message.error() is None and isinstance(value, bytes):
             took.append(now - STAMP.unpack_from(value)[0])
+            tell(len(took))
     consumer.close()
     return took
 

@@ -20,14 +20,15 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Load]:
     def no_topic(_bootstrap: str | None, _partitions: int) -> Iterator[tuple[str, str]]:
         yield "h:1", "t"
 
-    def keep(_work: object, inputs: list[Any]) -> list[Any]:
+    def keep(_work: object, inputs: list[Any], **_: object) -> list[Any]:
         kept.extend(one for one in inputs if isinstance(one, Load))
         raise BenchFailed("kept")
 
-    for command in ("produce", "consume", "latency"):
+    for command in ("produce", "consume", "latency", "e2e"):
         monkeypatch.setattr(f"nexus.cli.bench.{command}.bench_topic", no_topic)
     monkeypatch.setattr("nexus.bench.clients.in_processes", keep)
     monkeypatch.setattr("nexus.bench.latency.in_processes", keep)
+    monkeypatch.setattr("nexus.bench.end_to_end.in_processes", keep)
     return kept
 
 
@@ -40,7 +41,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("command", "options"),
-    [("produce", {}), ("consume", {}), ("latency", {"linger.ms": 0})],
+    [("produce", {}), ("consume", {}), ("latency", {"linger.ms": 0}), ("e2e", {})],
 )
 def test_without_a_file_the_defaults_stay(
     loads: list[Load], command: str, options: dict[str, int]
@@ -49,7 +50,7 @@ def test_without_a_file_the_defaults_stay(
     assert [load.options for load in loads] == [options]
 
 
-@pytest.mark.parametrize("command", ["produce", "consume", "latency"])
+@pytest.mark.parametrize("command", ["produce", "consume", "latency", "e2e"])
 def test_the_file_says_how_producers_gather(loads: list[Load], command: str, file: str) -> None:
     assert run(["bench", command, "--config", file]) == 1
     assert [load.options for load in loads] == [{"linger.ms": 20, "batch.size": 4096}]

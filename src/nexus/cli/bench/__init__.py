@@ -4,5 +4,5 @@ from nexus.cli.lazy import lazy_app
 
 app = lazy_app(
     "Measure a broker with real clients: throughput, latency, and what it costs the broker.",
-    {name: f"nexus.cli.bench.{name}" for name in ("produce", "consume", "latency")},
+    {name: f"nexus.cli.bench.{name}" for name in ("produce", "consume", "latency", "e2e")},
 )

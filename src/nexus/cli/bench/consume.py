@@ -11,8 +11,8 @@ from nexus.cli.bench.options import (
     Partitions,
     Size,
     bench_topic,
+    progress,
     show,
-    spinner,
 )
 from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
@@ -46,11 +46,11 @@ def consume(
     given = load_producer_settings(read_config(config))
     options = clients.gathering(given.linger_ms, given.batch_bytes)
     with bench_topic(bootstrap, partitions) as (servers, topic):
-        with spinner(f"filling the topic with {messages:,} messages"):
+        with progress("filling the topic", messages) as done:
             load = clients.Load(
                 servers, topic, messages, size, compression=compression, options=options
             )
-            clients.in_processes(clients.produce, [load])
+            clients.in_processes(clients.produce, [load], on_progress=done)
             counts = clients.ends(servers, topic, partitions)
         reads = [
             clients.Read(servers, topic, mine, sum(counts[index] for index in mine))
@@ -58,8 +58,8 @@ def consume(
             if (mine := tuple(range(number, partitions, consumers)))
         ]
         usage = BrokerUsage(http)
-        with spinner(f"reading {messages:,} messages"):
-            received = clients.in_processes(clients.consume, reads)
+        with progress("reading", messages) as done:
+            received = clients.in_processes(clients.consume, reads, on_progress=done)
         total = sum(one.messages for one in received)
         seconds = max(one.seconds for one in received)
         show(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus.bench.latency import LatencySetting, measure
+from nexus.bench.latency import WARM_UP_SECONDS, LatencySetting, measure
 from nexus.cli.bench.options import (
     Acks,
     BrokerUsage,
@@ -16,8 +16,8 @@ from nexus.cli.bench.options import (
     Producers,
     Size,
     bench_topic,
+    progress,
     show,
-    spinner,
 )
 from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
@@ -76,8 +76,9 @@ def latency(
             disk=data_dir,
         )
         usage = BrokerUsage(http)
-        with spinner(f"{rate:g} messages a second for {seconds:g} s"):
-            took = measure(setting)
+        total = int(rate * (seconds + WARM_UP_SECONDS))
+        with progress(f"{rate:g} messages a second", total) as done:
+            took = measure(setting, done)
         cost = usage.finish(int(rate * seconds))
     show(_rounded(asdict(took)) | cost, json)
     return 0

@@ -1,7 +1,7 @@
 """What the benchmarks share: options, a topic of their own, a bar while they run, the result."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -54,18 +54,29 @@ def bench_topic(bootstrap: str | None, partitions: int) -> Iterator[tuple[str, s
 
 
 @contextmanager
-def spinner(text: str) -> Iterator[None]:
-    """Show on a terminal that something runs, and for how long."""
+def progress(text: str, messages: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal: what runs, how far it is, and for how long; told how many are done."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        bar.add_task(text)
-        yield
+        task = bar.add_task(text, total=messages)
+        yield lambda done: bar.update(task, completed=min(done, messages))
 
 
 class BrokerUsage:

@@ -17,8 +17,8 @@ from nexus.cli.bench.options import (
     Producers,
     Size,
     bench_topic,
+    progress,
     show,
-    spinner,
 )
 from nexus.cli.config_place import read_config
 from nexus.cli.kafka import Bootstrap
@@ -68,8 +68,9 @@ def produce(
             options=clients.gathering(given.linger_ms, given.batch_bytes),
         )
         usage = BrokerUsage(None if discard else http)
-        with spinner(f"sending {messages:,} messages of {size} bytes"):
-            sent = clients.in_processes(clients.produce, [load] * producers)
+        with progress(f"sending messages of {size} bytes", messages) as done:
+            loads = [load] * producers
+            sent = clients.in_processes(clients.produce, loads, on_progress=done)
         total = sum(one.messages for one in sent)
         failed = sum(one.failed for one in sent)
         seconds = max(one.seconds for one in sent)
