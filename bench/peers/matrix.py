@@ -73,7 +73,7 @@ class Scale:
     recovery_size: int
 
 
-NORMAL: Final = Scale(POINTS, 5, 1.0, 2.0, 4.0, 256 << 20, 4.0, 1000, 1 << 30, 65536)
+NORMAL: Final = Scale(POINTS, 5, 0.7, 1.5, 2.5, 256 << 20, 5.0, 1000, 1 << 30, 65536)
 FULL: Final = replace(NORMAL, points=FULL_POINTS, send_s=5.0, read_s=10.0, latency_s=15.0)
 QUICK: Final = replace(
     NORMAL,

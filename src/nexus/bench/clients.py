@@ -254,6 +254,7 @@ def _watch(
     while not all(pipe.poll(0) for pipe in pipes) and time.monotonic() < deadline:
         on_progress(sum(told))
         time.sleep(_PROGRESS_S)
+    on_progress(sum(told))
 
 
 def _child(
