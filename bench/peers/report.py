@@ -161,7 +161,7 @@ def _base_table(
     more: Sequence[Sequence[str]] = (),
 ) -> str:
     rows = [
-        [measure.title, *_cells(results, measure, "base")]
+        [measure.title, *_marked(results, measure.part, "base", _cells(results, measure, "base"))]
         for measure in measures
         if results.of(measure.part)
     ]
@@ -230,4 +230,7 @@ def _better(
     if best != OURS and times > 1:
         ours, theirs = (measure.text(spreads[name].median) for name in (OURS, best))
         title = results.systems[best].title
-        yield times, f"- {measure.title}, {label}: {ours}, {title} {theirs} ({times:.1f} times)"
+        had = {name: results.of(measure.part, label)[name][0].durability for name in (OURS, best)}
+        weaker = f" with {had[best]}, ours with {had[OURS]}" if had[best] != had[OURS] else ""
+        line = f"- {measure.title}, {label}: {ours}, {title} {theirs}{weaker} ({times:.1f} times)"
+        yield times, line

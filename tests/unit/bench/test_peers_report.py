@@ -73,6 +73,12 @@ def test_where_we_lose_is_said_with_the_factor(results: Results) -> None:
     assert "memory" not in behind
 
 
+def test_who_is_better_with_less_durability_is_said_to_be(results: Results) -> None:
+    quick = [*results.samples, sample("nats", 9000.0, 1, "interval")]
+    behind = markdown(replace(results, samples=quick)).partition("### Where we are behind")[2]
+    assert "Nats 4,525 with interval, ours with fsync (22.6 times)" in behind
+
+
 def test_the_share_of_the_ceiling_is_shown(results: Results) -> None:
     assert row(markdown(results), "The clients' own ceiling", "Nexus")[-1] == "50%"
 
