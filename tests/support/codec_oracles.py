@@ -18,7 +18,7 @@ from typing import Any
 
 from kio.serial import entity_reader, entity_writer
 
-from nexus.wire.fields import ZERO_UUID, Field, Kind, describe
+from nexus.wire.fields import OWN_TAGS, ZERO_UUID, Field, Kind, describe
 
 with warnings.catch_warnings():
     # It reads its definitions in a way that Python 3.11 wants to see changed.
@@ -44,10 +44,10 @@ def plain(message: Any, version: int) -> dict[str, Any]:
     values = {}
     for field in _fields(type(message), version):
         value = getattr(message, field.name)
-        if field.kind is Kind.STRUCT:
+        if field.kind is Kind.STRUCT and not (value is None and version in field.nullable):
             assert isinstance(field.element, type)
             value = plain(field.element() if value is None else value, version)
-        elif isinstance(field.element, type) and value is not None:
+        elif field.kind is Kind.ARRAY and isinstance(field.element, type) and value is not None:
             value = [plain(item, version) for item in value]
         values[field.name] = value
     return values
@@ -74,7 +74,8 @@ def ask_kafka_python(cls: type, version: int, data: bytes) -> tuple[dict[str, An
 
 
 def _fields(cls: type, version: int) -> list[Field]:
-    return [field for field in describe(cls).fields if version in field.versions]
+    fields = [field for field in describe(cls).fields if version in field.versions]
+    return [field for field in fields if field.tag is None or field.tag < OWN_TAGS]
 
 
 def _kio_class(cls: type, version: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nexus.wire.errors import ErrorCode
-from nexus.wire.fields import Field, Kind, describe
+from nexus.wire.fields import OWN_TAGS, Field, Kind, describe, is_required
 
 _BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
 # Lengths on both sides of the places where a varint grows.
@@ -23,6 +23,8 @@ _CODES = st.sampled_from([int(code) for code in ErrorCode])
 def messages(cls: type, version: int) -> st.SearchStrategy[Any]:
     """Make messages of which every field that the version has may take any value."""
     fields = [field for field in describe(cls).fields if version in field.versions]
+    # Nobody else knows the fields that are ours alone.
+    fields = [field for field in fields if field.tag is None or field.tag < OWN_TAGS]
     return st.builds(cls, **{field.name: _values(field, version) for field in fields})
 
 
@@ -32,7 +34,8 @@ def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
         values: st.SearchStrategy[Any] = st.lists(_elements(field.element, version), max_size=3)
     elif field.kind is Kind.STRUCT:
         assert isinstance(field.element, type)
-        return st.none() | messages(field.element, version)
+        values = messages(field.element, version)
+        return values if is_required(field) else st.none() | values
     elif field.name.endswith("error_code"):
         values = _CODES
     elif field.kind is Kind.INT64 and field.name.endswith(("timestamp", "time_ms")):

@@ -135,10 +135,19 @@ class _DecoderSource(Source):
         elif field.kind is Kind.ARRAY:
             self._array(field, target, where)
         elif field.kind is Kind.STRUCT:
-            self.flush()
-            self.emit(f"{target} = {self.structure(_struct_of(field))}")
+            self._struct(field, target, where)
         else:
             self._sized(field, f"{target} = {{}}", where)
+
+    def _struct(self, field: Field, target: str, where: str) -> None:
+        if self.version not in field.nullable:
+            self.flush()
+            self.emit(f"{target} = {self.structure(_struct_of(field))}")
+            return
+        self._length(compact=False, form="b")
+        with self.block("if n >= 0:"):
+            self.emit(f"{target} = {self.structure(_struct_of(field))}")
+        self._null(field, f"{target} = {{}}", where)
 
     def _sized(self, field: Field, put: str, where: str) -> None:
         """Decode text, bytes or records; `put` says where the value goes."""

@@ -72,12 +72,24 @@ class _EncoderSource(Source):
         elif field.kind is Kind.ARRAY:
             self._array(field, value)
         elif field.kind is Kind.STRUCT:
-            assert isinstance(field.element, type)
-            self.structure(field.element, value)
+            self._struct(field, value)
         elif field.kind is Kind.RECORDS:
             self._records(field, value)
         else:
             self._sized(field, value)
+
+    def _struct(self, field: Field, value: str) -> None:
+        assert isinstance(field.element, type)
+        if self.version not in field.nullable:
+            self.structure(field.element, value)
+            return
+        self.flush()
+        with self.block(f"if {value} is None:"):
+            self.emit(f"{self._out}.append(255)")  # -1
+        with self.block("else:"):
+            self.emit(f"{self._out}.append(1)")
+            self.structure(field.element, value)
+            self.flush()
 
     def _sized(self, field: Field, value: str) -> None:
         compact = self.compact(field)

@@ -15,6 +15,8 @@ from uuid import UUID
 T = TypeVar("T")
 
 ZERO_UUID = UUID(int=0)
+# Tagged fields from here on are ours and in no definition of Kafka's: others skip them.
+OWN_TAGS = 10_000
 
 
 class Payload(Protocol):
@@ -110,9 +112,9 @@ def int16(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> 
     return Field(Kind.INT16, versions, default, tag=tag)
 
 
-def int32(versions: str = "0+", *, default: int = 0) -> Any:
+def int32(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> Any:
     """Describe a signed integer of four bytes."""
-    return Field(Kind.INT32, versions, default)
+    return Field(Kind.INT32, versions, default, tag=tag)
 
 
 def int64(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> Any:
@@ -161,9 +163,11 @@ def array(
     return Field(Kind.ARRAY, versions, default, nullable=nullable, tag=tag, element=element)
 
 
-def struct(element: type, versions: str = "0+", *, tag: int) -> Any:
-    """Describe a tagged structure; None leaves it out."""
-    return Field(Kind.STRUCT, versions, None, tag=tag, element=element)
+def struct(
+    element: type, versions: str = "0+", *, nullable: str | None = None, tag: int | None = None
+) -> Any:
+    """Describe a structure inside a message; None leaves a tagged or nullable one out."""
+    return Field(Kind.STRUCT, versions, None, nullable=nullable, tag=tag, element=element)
 
 
 class Description(NamedTuple):
@@ -212,6 +216,11 @@ def describe(cls: type) -> Description:
     return description
 
 
+def is_required(field: Field) -> bool:
+    """Whether a structure stands in every message."""
+    return field.kind is Kind.STRUCT and field.tag is None and field.nullable == NEVER
+
+
 def _first_init(self: object, **values: object) -> None:
     cls: Any = type(self)
     cls.__init__ = _compile_init(cls)
@@ -219,15 +228,20 @@ def _first_init(self: object, **values: object) -> None:
 
 
 def _compile_init(cls: type) -> Any:
-    """Write the constructor that this class deserves; arrays get a list of their own."""
+    """Write the constructor; arrays get a list, structures that must be there one, of their own."""
     names: dict[str, Any] = {"EMPTY": ()}
     arguments, body = ["self", "*"], []
     for field in describe(cls).fields:
         default = f"default_{field.name}"
         names[default] = field.default
         arguments.append(f"{field.name}={default}")
-        value = f"[] if {field.name} is EMPTY else {field.name}"
-        body.append(f" self.{field.name} = {value if field.kind is Kind.ARRAY else field.name}")
+        value = field.name
+        if field.kind is Kind.ARRAY:
+            value = f"[] if {field.name} is EMPTY else {field.name}"
+        elif is_required(field):
+            names[f"make_{field.name}"] = field.element
+            value = f"make_{field.name}() if {field.name} is None else {field.name}"
+        body.append(f" self.{field.name} = {value}")
     source = "\n".join([f"def __init__({', '.join(arguments)}):", *body])
     exec(source, names)
     return names["__init__"]

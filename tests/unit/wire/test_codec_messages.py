@@ -7,11 +7,28 @@ import pytest
 from nexus.wire.codec import Splits, decode, encode
 from nexus.wire.errors import MalformedMessage, UnsupportedVersion
 from nexus.wire.fields import ZERO_UUID, Versions
-from nexus.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from nexus.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 from nexus.wire.messages.heartbeat import HeartbeatRequest
 from nexus.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from nexus.wire.messages.offset_commit import OffsetCommitRequest
 from nexus.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from nexus.wire.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from nexus.wire.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
+from nexus.wire.messages.share_fetch import PartitionData as PartitionOfShare
+from nexus.wire.messages.share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
 
 
 class FileSlice:
@@ -124,3 +141,30 @@ def test_versions_are_written_as_kafka_writes_them() -> None:
     assert Versions.parse("0-7") == (0, 7)
     assert 10**6 in Versions.parse("3+")
     assert 2 not in Versions.parse("3+")
+
+
+def test_what_only_we_know_of_acknowledgements_arrives() -> None:
+    batch = AcknowledgementBatch(
+        first_offset=1, last_offset=2, acknowledge_types=[2], delay_ms=500, reason="no such host"
+    )
+    partition = AcknowledgePartition(partition_index=3, acknowledgement_batches=[batch])
+    request = ShareAcknowledgeRequest(
+        group_id="g", member_id="m", topics=[AcknowledgeTopic(partitions=[partition])]
+    )
+    for version in (1, 2):
+        encoded = memoryview(encode(request, version))
+        assert decode(ShareAcknowledgeRequest, encoded, version) == request
+    fetch = ShareFetchRequest(group_id="g", member_id="m", is_detached=True)
+    assert decode(ShareFetchRequest, memoryview(encode(fetch, 1)), 1).is_detached
+
+
+def test_a_structure_may_be_null_and_one_that_may_not_is_made() -> None:
+    none = ShareGroupHeartbeatResponse(member_id="m")
+    some = ShareGroupHeartbeatResponse(
+        member_id="m", assignment=Assignment(topic_partitions=[TopicPartitions(partitions=[1])])
+    )
+    for response in (none, some):
+        assert decode(ShareGroupHeartbeatResponse, memoryview(encode(response, 1)), 1) == response
+    one, other = PartitionOfShare(), PartitionOfShare()
+    assert one.current_leader == LeaderIdAndEpoch()
+    assert one.current_leader is not other.current_leader

@@ -58,5 +58,6 @@ def test_others_understand_what_we_encode_and_we_understand_them(
 
 
 def oracles(cls: type) -> list[Oracle]:
-    """Name who can be asked: kafka-python's headers only exist as parts of a frame."""
-    return [ask_kio] if cls in HEADERS else [ask_kio, ask_kafka_python]
+    """Name who can be asked: kafka-python has no share groups, and headers only inside frames."""
+    is_shared = "Share" in cls.__name__
+    return [ask_kio] if is_shared or cls in HEADERS else [ask_kio, ask_kafka_python]
