@@ -31,6 +31,7 @@ from nexus.broker.replicas import Replicas
 from nexus.broker.reporting import Reporter
 from nexus.broker.routing.router import Router
 from nexus.broker.server import AddressInUse, Server, raise_descriptor_limit
+from nexus.broker.sharing.sharing import Sharing
 from nexus.broker.side_port import side_port
 from nexus.broker.solo import Solo
 from nexus.broker.topics import Topics
@@ -109,6 +110,7 @@ class Broker:
             now_ms=steady_clock(),
             off_loop=self.off_loop,
         )
+        self.sharing = Sharing(self, self._leader_of, now_ms=steady_clock())
         self.replicas = Replicas(self)
         self.producer_ids = ProducerIds(self.cluster.reserve_producer_ids)
         self.maintenance = Maintenance(self)
@@ -142,6 +144,7 @@ class Broker:
                 topic.replication_factor if self.settings.cluster.mode == "etcd" else 1,
             )
         self.groups.start()
+        self.sharing.start()
         self.metrics.watch(self)
         if self.is_shared:
             watch_cluster(self)
@@ -171,6 +174,7 @@ class Broker:
         for wake in list(self.long_polls):
             wake()
         self.groups.close()
+        self.sharing.close()
         await self.dispatcher.drain(DRAIN_SECONDS)
         await self.server.drain(DRAIN_SECONDS / 2)
         self.server.close()
@@ -211,6 +215,7 @@ class Broker:
     def topic_deleted(self, name: str) -> None:
         """A topic is gone: forget what was committed for it, and what was counted."""
         self.groups.topics_deleted([name])
+        self.sharing.topic_deleted(name)
         self.metrics.forget_topic(name)
 
     def _node(self, member: Member, connection: Connection) -> Node:

@@ -76,7 +76,7 @@ class Runner:
             await self.partition.safe(leading.first)
         offset = self.partition.log.start_offset
         while offset < self.partition.high_watermark:
-            records, offset = await off_loop(_read_chunk, self.partition.log, offset)
+            records, offset = await off_loop(read_chunk, self.partition.log, offset)
             self.coordinator.load((record.key, record.value) for record in records)
         if self.coordinator.skipped_records:
             log.warning(
@@ -283,7 +283,7 @@ def _new_id() -> str:
     return str(uuid4())
 
 
-def _read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
+def read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
     """Decode some records from `offset` on; returns them and where to go on. On a worker thread."""
     piece = source.read(offset, LOAD_CHUNK_BYTES, source.end_offset)
     if piece is None:

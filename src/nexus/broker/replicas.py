@@ -7,14 +7,14 @@ task, one topic after the other, and a role waits for its log.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from nexus.broker.dispatch import spawn
 from nexus.broker.fetcher import Fetcher
 from nexus.broker.partition import Partition
 from nexus.broker.throttle import Throttle
 from nexus.broker.topic_config import effective
-from nexus.broker.topics import OFFSETS_TOPIC, Topic
+from nexus.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, Topic
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.following import Following
 from nexus.cluster.leading import Leading, Mode, Rules
@@ -31,6 +31,13 @@ log = get_logger(__name__)
 LOOK_AFTER_SECONDS: Final = 0.1
 ASK_AGAIN_SECONDS: Final = 1.0
 TRY_AGAIN_SECONDS: Final = 1.0
+
+
+class Kept(Protocol):
+    """Who keeps something in the partitions of an internal topic that are led here."""
+
+    def gained(self, partition: Partition) -> None: ...
+    def lost(self, partition: Partition) -> None: ...
 
 
 class Replicas:
@@ -194,12 +201,16 @@ class Replicas:
             self._fetchers[leader].remove(partition)
 
     def _note_groups(self, partition: Partition, *, was_leader: bool) -> None:
-        if partition.topic != OFFSETS_TOPIC:
+        if partition.topic == OFFSETS_TOPIC:
+            kept: Kept = self._broker.groups
+        elif partition.topic == SHARE_STATE_TOPIC:
+            kept = self._broker.sharing.states
+        else:
             return
         if was_leader:
-            self._broker.groups.lost(partition)
+            kept.lost(partition)
         if partition.is_leader:
-            self._broker.groups.gained(partition)
+            kept.gained(partition)
 
     def _local(self, key: PartitionKey) -> Partition | None:
         """The partition, unless it is one of another topic that had the same name."""

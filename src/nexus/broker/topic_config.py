@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from nexus.groups.sharing.config import SharingConfig
 from nexus.log import LogConfig
 from nexus.settings import BrokerSettings
 from nexus.wire.compression import Codec
@@ -17,6 +18,7 @@ from nexus.wire.errors import InvalidConfig
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+SHARING: Final = SharingConfig()
 
 
 class ConfigType(IntEnum):
@@ -166,6 +168,34 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             " nothing before `nexus cluster rebalance`",
         ),
         Definition(
+            "queue.max.deliveries",
+            ConfigType.INT,
+            _fixed(SHARING.max_deliveries),
+            _number(1, 32_767),
+            "how often a share group is given a message before it goes to the dead letters",
+        ),
+        Definition(
+            "queue.max.depth",
+            ConfigType.LONG,
+            _fixed(-1),
+            _number(-1, INT64_MAX),
+            "unfinished messages of a share group beyond which produce is refused; -1 for no limit",
+        ),
+        Definition(
+            "queue.ordered",
+            ConfigType.BOOLEAN,
+            _fixed("false"),
+            _one_of("true", "false"),
+            "whether a share group has one message of each key in flight at a time",
+        ),
+        Definition(
+            "queue.visibility.ms",
+            ConfigType.INT,
+            _fixed(SHARING.visibility_ms),
+            _number(100, 86_400_000),
+            "how long a consumer of a share group has to acknowledge a message",
+        ),
+        Definition(
             "replication.mode",
             ConfigType.STRING,
             lambda s, _: s.replication.mode,
@@ -285,3 +315,12 @@ def log_config(settings: BrokerSettings, partitions: int, configs: Mapping[str, 
 def target_codec(configs: Mapping[str, str]) -> Codec | None:
     """The codec that batches are rewritten to; None keeps what the producer chose."""
     return _CODECS[configs.get("compression.type", "producer")]
+
+
+def sharing_config(configs: Mapping[str, str]) -> SharingConfig:
+    """How share groups are given the topic's messages."""
+    return SharingConfig(
+        visibility_ms=int(configs.get("queue.visibility.ms", SHARING.visibility_ms)),
+        max_deliveries=int(configs.get("queue.max.deliveries", SHARING.max_deliveries)),
+        ordered=configs.get("queue.ordered") == "true",
+    )

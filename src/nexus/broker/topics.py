@@ -32,8 +32,10 @@ from nexus.wire.errors import (
 )
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, SHARE_STATE_TOPIC})
 PARTITIONS_MAX: Final = 10_000
+NO_DEPTH_MAX: Final = -1
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -54,6 +56,7 @@ class Topic:
     codec: Codec | None = None
     is_compacted: bool = False
     routing: str | None = None  # as the topic says for itself
+    queue_depth_max: int = NO_DEPTH_MAX
     is_internal: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +69,7 @@ class Topic:
         self.codec = target_codec(configs)
         self.is_compacted = "compact" in configs.get("cleanup.policy", "delete")
         self.routing = configs.get("routing.mode")
+        self.queue_depth_max = int(configs.get("queue.max.depth", NO_DEPTH_MAX))
 
     def partition(self, index: int) -> Partition:
         """One partition; UnknownTopicOrPartition, or NotLeader where only others have it."""

@@ -13,6 +13,7 @@ from nexus.groups.sharing.config import SharingConfig
 from nexus.groups.sharing.deliveries import Acquired, Deliveries
 from nexus.groups.sharing.effects import Bury, Confirm, Effects, Keep, Record
 from nexus.groups.sharing.ranges import Ranges
+from nexus.groups.sharing.stored import Stored
 
 CONFIG = SharingConfig(visibility_ms=1000, max_deliveries=3, window=100)
 EMPTY = Record(0)
@@ -46,7 +47,7 @@ def test_an_acknowledgement_is_confirmed_only_when_it_is_durable(machine: Delive
     machine.acquire("a", 10, 4, 0, no_key)
     refused, effects = machine.accept("token", "a", [0, 2])
     assert refused == []
-    assert effects == [Keep(Record(1, ((2, 2),), ((1, 1), (3, 1))))]
+    assert effects == [Keep(Record(1, ((0, 0), (2, 2)), ((1, 1), (3, 1))))]
     assert machine.kept() == [Confirm("token")]
 
 
@@ -115,10 +116,29 @@ def test_a_message_that_is_given_back_with_a_delay_waits_for_it(machine: Deliver
     assert machine.acquire("b", 1, 1, 500, no_key)[0] == [Acquired(0, 0, 2)]
 
 
+def test_what_could_not_be_sent_was_not_delivered(machine: Deliveries) -> None:
+    machine.acquire("a", 3, 3, 0, no_key)
+    machine.hand_back("a", [1, 2])
+    assert machine.acquire("b", 3, 3, 0, no_key)[0] == [Acquired(1, 2, 1)]
+    assert machine.accept("t", "a", [0, 1])[0] == [1]
+
+
+def test_a_change_that_is_stored_twice_counts_once() -> None:
+    stored = Stored(Record(0, (), ((0, 1), (7, 2))))
+    for _ in range(2):
+        stored.apply(Record(2, ((0, 1), (4, 5)), ((3, 1),)))
+    assert stored.record() == Record(2, ((4, 5),), ((3, 1), (7, 2)))
+    stored.apply(Record(8))
+    assert stored.record() == Record(8)
+
+
 def test_attempts_outlive_the_process(machine: Deliveries) -> None:
     machine.acquire("a", 2, 2, 0, no_key)
-    machine.release("t", "a", [0])
-    again = Deliveries(CONFIG, machine.record())
+    stored = Stored(EMPTY)
+    for effect in machine.release("t", "a", [0])[1]:
+        assert isinstance(effect, Keep)
+        stored.apply(effect.change)
+    again = Deliveries(CONFIG, stored.record())
     assert again.acquire("b", 2, 2, 0, no_key)[0] == [Acquired(0, 1, 2)]
 
 
@@ -160,9 +180,10 @@ def test_ranges_join_and_count() -> None:
     assert ranges.pairs() == ((3, 6), (8, 9))
     assert 7 not in ranges
     assert 9 in ranges
-    assert ranges.count_below(9) == 5
+    assert ranges.count == 6
     assert ranges.cut_before(4) == 7
     assert ranges.pairs() == ((8, 9),)
+    assert ranges.count == 2
 
 
 @dataclass
@@ -177,7 +198,7 @@ class QueueLife(RuleBasedStateMachine):
         super().__init__()
         self.end = self.now = 0
         self.members = {name: _Consumer() for name in "abc"}
-        self.durable = EMPTY
+        self.durable = Stored(EMPTY)
         self.on_the_way: Record | None = None
         self.tokens: dict[int, list[int]] = {}
         self.token = 0
@@ -194,9 +215,9 @@ class QueueLife(RuleBasedStateMachine):
     def carry_out(self, effects: Effects) -> None:
         for effect in effects:
             match effect:
-                case Keep(record):
-                    assert self.on_the_way is None, "two records on their way"
-                    self.on_the_way = record
+                case Keep(change):
+                    assert self.on_the_way is None, "two changes on their way"
+                    self.on_the_way = change
                 case Confirm(token):
                     assert isinstance(token, int)
                     self.confirmed |= set(self.tokens.pop(token))
@@ -258,7 +279,8 @@ class QueueLife(RuleBasedStateMachine):
     @rule()
     def disk_is_done(self) -> None:
         if self.on_the_way is not None:
-            self.durable, self.on_the_way = self.on_the_way, None
+            self.durable.apply(self.on_the_way)
+            self.on_the_way = None
             self.carry_out(self.machine.kept())
 
     @rule(written=st.booleans(), chance=st.integers(0, 3))
@@ -266,11 +288,11 @@ class QueueLife(RuleBasedStateMachine):
         if chance:
             return
         if written and self.on_the_way is not None:
-            self.durable = self.on_the_way
+            self.durable.apply(self.on_the_way)
             self.unconfirmed |= {at for told in self.tokens.values() for at in told}
         self.on_the_way = None
         self.tokens.clear()
-        self.machine = Deliveries(self.config, self.durable)
+        self.machine = Deliveries(self.config, self.durable.record())
         for member in self.members.values():
             member.held.clear()
 

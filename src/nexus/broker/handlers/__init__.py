@@ -30,6 +30,11 @@ from nexus.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    share_group_state,
     sync_group,
 )
 from nexus.wire.apis import ApiKey
@@ -61,4 +66,10 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_group_heartbeat.handle,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_group_describe.handle,
+    ApiKey.SHARE_FETCH: share_fetch.handle,
+    ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge.handle,
+    ApiKey.READ_SHARE_GROUP_STATE: share_group_state.handle_read,
+    ApiKey.WRITE_SHARE_GROUP_STATE: share_group_state.handle_write,
 }

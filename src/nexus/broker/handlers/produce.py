@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus.broker.dispatch import NO_RESPONSE, Deferred, Request
 from nexus.broker.partition import Partition
-from nexus.broker.topics import Topic
+from nexus.broker.topics import NO_DEPTH_MAX, Topic
 from nexus.wire.batch import BatchHeader, check_from_client, read_header
 from nexus.wire.compression import Codec
 from nexus.wire.errors import (
@@ -100,6 +100,8 @@ class _Work:
         answer = PartitionProduceResponse(index=data.index)
         try:
             topic, partition = _writable(topic, data.index, self._acks)
+            if topic.queue_depth_max != NO_DEPTH_MAX:
+                self._broker.sharing.check_depth(topic)
             batch = data.records
             if not batch:
                 raise InvalidRecord("there are no records")

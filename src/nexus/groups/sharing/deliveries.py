@@ -11,13 +11,12 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from nexus.groups.sharing.config import SharingConfig
 from nexus.groups.sharing.effects import Bury, Confirm, Effects, Keep, Record
 from nexus.groups.sharing.keys import Key, KeyQueues
-from nexus.groups.sharing.ranges import Ranges
+from nexus.groups.sharing.ranges import Ranges, runs_of
 from nexus.groups.timers import Timers
 
 TOO_OFTEN: Final = "it was delivered {} times and never acknowledged"
@@ -62,18 +61,14 @@ class Deliveries:
         self._timers: Timers[int] = Timers()  # ends of holding, and of waiting to be free
         self._keys = KeyQueues()
         self._is_changed = self._is_keeping = False
+        self._newly_finished: list[int] = []  # since the last record
+        self._newly_tried: set[int] = set()
         self._told: list[object] = []  # tokens that the record on its way will confirm
         self._untold: list[object] = []
 
     def waiting(self, end: int) -> int:
-        """How many messages below an end are not finished."""
-        return max(end - self.start - self._finished.count_below(end), 0)
-
-    def record(self) -> Record:
-        """What must outlive the process, as of now."""
-        attempts = {at: m.attempts for at, m in self._messages.items() if m.attempts}
-        known = tuple(sorted((attempts | self._attempts).items()))
-        return Record(self.start, self._finished.pairs(), known)
+        """How many messages are not finished, in a log that ends there."""
+        return max(end - self.start - self._finished.count, 0)
 
     def acquire(
         self, member: str, end: int, limit: int, now_ms: int, key_of: KeyOf
@@ -87,8 +82,18 @@ class Deliveries:
             message.state, message.holder = State.HELD, member
             message.attempts += 1
             self._timers.schedule(offset, now_ms + self._config.visibility_ms)
-        runs = _runs([(offset, self._messages[offset].attempts) for offset in sorted(taken)])
-        return runs, [*effects, *self._changed()]
+        self._newly_tried.update(taken)
+        runs = runs_of((offset, self._messages[offset].attempts) for offset in sorted(taken))
+        return list(map(Acquired._make, runs)), [*effects, *self._changed()]
+
+    def hand_back(self, member: str, offsets: Iterable[int]) -> None:
+        """Messages that were acquired and could not be sent: as if they had not been."""
+
+        def undo(offset: int) -> None:
+            self._messages[offset].attempts -= 1
+            self._give_back(offset)
+
+        self._settle(member, offsets, undo)
 
     def accept(
         self, token: object, member: str, offsets: Iterable[int]
@@ -234,10 +239,12 @@ class Deliveries:
     def _finish(self, offset: int) -> None:
         self._forget(offset)
         self._finished.add(offset)
+        self._newly_finished.append(offset)
         self._move_start(self.start)
 
     def _forget(self, offset: int) -> None:
         message = self._messages.pop(offset)
+        self._newly_tried.discard(offset)
         self._timers.cancel(offset)
         following = self._keys.remove(message.key, offset) if self._config.ordered else None
         if following is not None:
@@ -263,14 +270,11 @@ class Deliveries:
             return []
         self._is_changed, self._is_keeping = False, True
         self._told, self._untold = self._untold, []
-        return [Keep(self.record())]
+        return [Keep(self._change())]
 
-
-def _runs(offsets: Iterable[tuple[int, int]]) -> list[Acquired]:
-    """Neighbours of the same attempt together."""
-    runs = []
-    numbered = enumerate(offsets)
-    for _, group in groupby(numbered, key=lambda item: (item[1][0] - item[0], item[1][1])):
-        members = [offset for _, offset in group]
-        runs.append(Acquired(members[0][0], members[-1][0], members[0][1]))
-    return runs
+    def _change(self) -> Record:
+        """What became different since the last record."""
+        finished, self._newly_finished = self._newly_finished, []
+        tried, self._newly_tried = self._newly_tried, set()
+        attempts = tuple((at, self._messages[at].attempts) for at in sorted(tried))
+        return Record(self.start, Ranges.of(finished).pairs(), attempts)

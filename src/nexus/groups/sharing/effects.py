@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Keep(NamedTuple):
-    """Store this durably in place of what was stored before, then call `kept`."""
+    """Add this durably to what was stored before, then call `kept`."""
 
-    record: Record
+    change: Record
 
 
 class Bury(NamedTuple):
@@ -26,9 +26,10 @@ class Confirm(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What outlives the process: all that is before `start` is finished, and the ranges after it.
+    """What outlives the process, or a change of it: see `Stored`.
 
-    `attempts` are of messages that were delivered and came back.
+    All that is before `start` is finished, and so are the ranges; `attempts` are of messages that
+    were delivered and are not finished.
     """
 
     start: int

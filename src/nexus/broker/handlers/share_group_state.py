@@ -1,0 +1,82 @@
+"""ReadShareGroupState and WriteShareGroupState: another broker asks for what is kept here.
+
+Version 0 of both. The partition of the state topic is computed here again, so that a broker with
+another view of the cluster is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from nexus.broker.dispatch import Request
+from nexus.broker.sharing.state_client import from_batches, to_batches
+from nexus.groups.sharing.state_log import StateKey
+from nexus.wire.errors import ProtocolError, UnknownTopicId
+from nexus.wire.messages import read_share_group_state as reading
+from nexus.wire.messages import write_share_group_state as writing
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+
+async def handle_read(
+    broker: Broker, request: Request, body: reading.ReadShareGroupStateRequest
+) -> reading.ReadShareGroupStateResponse:
+    """Answer with what is stored."""
+    results = []
+    for topic in body.topics:
+        partitions = [
+            await _read(broker, StateKey(body.group_id, topic.topic_id, one.partition), one)
+            for one in topic.partitions
+        ]
+        results.append(reading.ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
+    return reading.ReadShareGroupStateResponse(results=results)
+
+
+async def handle_write(
+    broker: Broker, request: Request, body: writing.WriteShareGroupStateRequest
+) -> writing.WriteShareGroupStateResponse:
+    """Answer when it is durable."""
+    results = []
+    for topic in body.topics:
+        partitions = [
+            await _write(broker, StateKey(body.group_id, topic.topic_id, one.partition), one)
+            for one in topic.partitions
+        ]
+        results.append(writing.WriteStateResult(topic_id=topic.topic_id, partitions=partitions))
+    return writing.WriteShareGroupStateResponse(results=results)
+
+
+async def _read(
+    broker: Broker, key: StateKey, one: reading.PartitionData
+) -> reading.PartitionResult:
+    result = reading.PartitionResult(partition=one.partition)
+    try:
+        place = await _place(broker, key.topic_id, key.partition)
+        state = await broker.sharing.states.read(place, key, one.leader_epoch)
+    except ProtocolError as error:
+        result.error_code, result.error_message = error.code, str(error)
+        return result
+    result.start_offset, result.state_batches = state.start, to_batches(state)
+    return result
+
+
+async def _write(
+    broker: Broker, key: StateKey, one: writing.PartitionData
+) -> writing.PartitionResult:
+    result = writing.PartitionResult(partition=one.partition)
+    try:
+        place = await _place(broker, key.topic_id, key.partition)
+        change = from_batches(one.start_offset, one.state_batches)
+        await broker.sharing.states.write(place, key, one.leader_epoch, change)
+    except ProtocolError as error:
+        result.error_code, result.error_message = error.code, str(error)
+    return result
+
+
+async def _place(broker: Broker, topic_id: UUID, index: int) -> int:
+    topic = broker.topics.by_id(topic_id)
+    if topic is None:
+        raise UnknownTopicId(f"there is no topic with the id {topic_id}")
+    return await broker.sharing.states.place(topic.name, topic_id, index)

@@ -1,0 +1,156 @@
+"""All queues of this broker: found by group and partition, fed, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from nexus.broker.coordination import LeaderOf
+from nexus.broker.dispatch import spawn
+from nexus.broker.partition import NotLeader, Partition
+from nexus.broker.sharing.dead_letters import DeadLetters, Origin
+from nexus.broker.sharing.peers import Peers
+from nexus.broker.sharing.queue import Queue, Services
+from nexus.broker.sharing.sessions import Session, Sessions
+from nexus.broker.sharing.state_client import StateClient
+from nexus.broker.sharing.states import States
+from nexus.broker.topic_config import sharing_config
+from nexus.broker.topics import Topic
+from nexus.groups.share_members import ShareGroups
+from nexus.wire.errors import ErrorCode, InvalidRequest, PolicyViolation, ProtocolError
+
+if TYPE_CHECKING:
+    from nexus.broker.broker import Broker
+
+LOOK_SECONDS: Final = 0.2
+QueueKey = tuple[str, UUID, int]
+
+
+class QueueFull(ProtocolError):
+    """Raised when a queue is as deep as it may be: clients may try again later."""
+
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+class Sharing:
+    """Share groups as this broker serves them."""
+
+    def __init__(self, broker: Broker, leader_of: LeaderOf, *, now_ms: Callable[[], int]) -> None:
+        self._broker = broker
+        self.now_ms = now_ms
+        self.groups = ShareGroups()
+        self.sessions = Sessions()
+        self.states = States(
+            broker.topics,
+            broker.admin,
+            leader_of,
+            broker.settings,
+            now_ms=now_ms,
+            off_loop=broker.off_loop,
+        )
+        self._peers = Peers(broker)
+        client = StateClient(self.states, self._peers)
+        self._services = Services(broker, client, DeadLetters(broker, self._peers))
+        self._queues: dict[QueueKey, Queue] = {}
+        self._counted: dict[tuple[UUID, int], int] = {}  # the epoch in which groups were looked up
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Load what is kept here, and look after sessions."""
+        self.states.start()
+        self._task = spawn(self._broker.loop, self._look_after())
+
+    def close(self) -> None:
+        """Answer everyone who waits; safe to call twice."""
+        if self._task is not None:
+            self._task.cancel()
+        for queue in self._queues.values():
+            queue.close()
+        self._queues.clear()
+        self.states.close()
+        self._peers.close()
+
+    async def queue(self, group: str, topic: Topic, index: int) -> Queue:
+        """The queue of a group in a partition that is led here, ready for use."""
+        partition = topic.partition(index)
+        if not partition.is_leader:
+            raise NotLeader(f"{topic.name}/{index} is not led here")
+        partition.check_online()
+        if topic.is_internal:
+            raise PolicyViolation(f"{topic.name} belongs to the broker")
+        if not group:
+            raise InvalidRequest("no group is named")
+        queue = self._opened(group, topic, partition)
+        await queue.ready()
+        return queue
+
+    def session_over(self, session: Session) -> None:
+        """A session ended: what its member held is free."""
+        if session.is_detached:
+            return
+        for place in session.places:
+            queue = self._queues.get((session.key.group, *place))
+            if queue is not None:
+                queue.member_gone(session.key.member)
+
+    def check_depth(self, topic: Topic) -> None:
+        """Refuse what would make a queue deeper than its topic allows, by counters alone.
+
+        A broker counts the partitions that it leads, and has their share of the depth.
+        """
+        led = [one for one in topic.partitions.values() if one.is_leader]
+        share = topic.queue_depth_max * len(led) / topic.count
+        depths: dict[str, int] = {}
+        for partition in led:
+            self._look_up_groups(topic, partition)
+        for (group, topic_id, _), queue in self._queues.items():
+            if topic_id == topic.topic_id and not queue.is_over:
+                depths[group] = depths.get(group, 0) + queue.waiting
+        for group, depth in depths.items():
+            if depth >= share:
+                raise QueueFull(f"{depth} messages of {topic.name} wait for the group {group}")
+
+    def topic_deleted(self, name: str) -> None:
+        """A topic is gone, and so are its queues."""
+        for key, queue in list(self._queues.items()):
+            if queue.partition.topic == name and queue.partition.is_retired:
+                queue.close()
+                del self._queues[key]
+                spawn(self._broker.loop, self.states.forget(key[1]))
+
+    def queues(self) -> Iterator[Queue]:
+        """Every queue that is served here now."""
+        return (queue for queue in self._queues.values() if not queue.is_over)
+
+    def _opened(self, group: str, topic: Topic, partition: Partition) -> Queue:
+        key = (group, topic.topic_id, partition.index)
+        queue, config = self._queues.get(key), sharing_config(topic.configs)
+        if queue is None or queue.is_over or queue.config != config:
+            if queue is not None:
+                queue.close()
+            origin = Origin(group, topic, partition.index)
+            queue = self._queues[key] = Queue(self._services, origin, partition, config)
+        return queue
+
+    def _look_up_groups(self, topic: Topic, partition: Partition) -> None:
+        """Once for each leadership: count for groups whose consumers did not come yet, too."""
+        key = (topic.topic_id, partition.index)
+        if self._counted.get(key) != partition.leader_epoch:
+            self._counted[key] = partition.leader_epoch
+            spawn(self._broker.loop, self._open_known(topic, partition))
+
+    async def _open_known(self, topic: Topic, partition: Partition) -> None:
+        place = await self.states.place(topic.name, topic.topic_id, partition.index)
+        for group in self.states.groups(place, topic.topic_id, partition.index):
+            if partition.is_leader:
+                self._opened(group, topic, partition)
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for session in self.sessions.orphaned():
+                self.session_over(session)
+            for key in [key for key, queue in self._queues.items() if queue.is_over]:
+                self._queues.pop(key).close()

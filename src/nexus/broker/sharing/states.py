@@ -1,0 +1,204 @@
+"""Keeps the states of share groups in the partitions of the state topic that are led here.
+
+A read or a write is answered once it is as durable as any acks=all message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from nexus.broker.admin import Admin
+from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf, OffLoop, read_chunk
+from nexus.broker.partition import FencedLeaderEpoch, Partition
+from nexus.broker.topics import SHARE_STATE_TOPIC, Topic, Topics
+from nexus.groups import partition_for
+from nexus.groups.sharing.effects import Record as State
+from nexus.groups.sharing.state_log import Fenced, KeyValue, StateKey, StateLog
+from nexus.observe.logs import get_logger
+from nexus.settings import BrokerSettings
+from nexus.wire.batch import read_header
+from nexus.wire.errors import ErrorCode, ProtocolError
+from nexus.wire.records import Record, encode_batch
+
+log = get_logger(__name__)
+
+STATE_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 << 20),
+    "max.message.bytes": str(16 << 20),
+}
+
+
+class StateLoading(ProtocolError):
+    """Raised while the state is read from the log."""
+
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class StateElsewhere(ProtocolError):
+    """Raised when another broker keeps the state."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class _Keeper:
+    """One partition of the state topic."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.states = StateLog()
+        self.is_loaded = False
+
+    async def load(self, off_loop: OffLoop) -> None:
+        if (leading := self.partition.leading) is not None:
+            await self.partition.safe(leading.first)
+        offset = self.partition.log.start_offset
+        while offset < self.partition.high_watermark:
+            records, offset = await off_loop(read_chunk, self.partition.log, offset)
+            self.states.load((record.key, record.value) for record in records)
+        if self.states.skipped:
+            log.warning("unreadable share states were skipped", records=self.states.skipped)
+        self.is_loaded = True
+
+    async def store(self, entries: list[KeyValue], now_ms: int) -> None:
+        records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(entries)]
+        batch = memoryview(encode_batch(records))
+        self.partition.check_writable(by_all=True)
+        appended = self.partition.append(batch, read_header(batch))
+        await self.partition.safe(appended.last_offset + 1)
+
+
+class States:
+    """All states that are kept here, and the way to who keeps the others."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        admin: Admin,
+        leader_of: LeaderOf,
+        settings: BrokerSettings,
+        *,
+        now_ms: Callable[[], int],
+        off_loop: OffLoop,
+    ) -> None:
+        self._topics = topics
+        self._admin = admin
+        self._leader_of = leader_of
+        self._settings = settings
+        self._now_ms = now_ms
+        self._off_loop = off_loop
+        self._keepers: dict[int, _Keeper] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Load what is kept here, in the background."""
+        topic = self._topics.find(SHARE_STATE_TOPIC)
+        for partition in topic.partitions.values() if topic is not None else ():
+            if partition.is_leader and partition.index not in self._keepers:
+                self.gained(partition)
+
+    def gained(self, partition: Partition) -> None:
+        """A partition of the state topic is led here now."""
+        keeper = self._keepers[partition.index] = _Keeper(partition)
+        if partition.log.end_offset == partition.log.start_offset:
+            keeper.is_loaded = True
+            return
+        task = asyncio.ensure_future(self._load(keeper))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def lost(self, partition: Partition) -> None:
+        """Another broker keeps the states of a partition, or nobody for now."""
+        self._keepers.pop(partition.index, None)
+
+    async def _load(self, keeper: _Keeper) -> None:
+        try:
+            await keeper.load(self._off_loop)
+        except ProtocolError as error:
+            log.warning("share states are not loaded", why=str(error))
+
+    async def ensure(self) -> Topic:
+        """Make the state topic at its first use."""
+        found = self._topics.find(SHARE_STATE_TOPIC)
+        if found is not None and (self._keepers or found.count > len(found.partitions)):
+            return found
+        groups = self._settings.groups
+        try:
+            replication = self._admin.most(groups.offsets_replication)
+            found = await self._admin.ensure(
+                SHARE_STATE_TOPIC, groups.offsets_partitions, STATE_CONFIGS, replication
+            )
+        except ProtocolError as error:
+            raise CoordinatorNotAvailable(f"queues cannot be kept now: {error}") from error
+        self.start()
+        return found
+
+    async def place(self, topic: str, topic_id: UUID, index: int) -> int:
+        """The partition of the state topic for a data partition."""
+        count = (await self.ensure()).count
+        first = partition_for(f"{topic_id}:{index}", count)
+        if self._settings.cluster.mode != "static":
+            return first
+        # Its own broker has it up whenever it is up itself.
+        owner = self._leader_of(topic, index)
+        places = [(first + step) % count for step in range(count)]
+        own = (at for at in places if self._leader_of(SHARE_STATE_TOPIC, at) == owner)
+        return next(own, first)
+
+    async def read(self, place: int, key: StateKey, epoch: int) -> State:
+        """What is stored for a partition; earlier leaders of it are shut out from now on."""
+        keeper = self._keeper(place)
+        try:
+            state, records = keeper.states.read(key, epoch)
+        except Fenced as fenced:
+            raise FencedLeaderEpoch(str(fenced)) from fenced
+        await self._store(keeper, records)
+        return state
+
+    async def write(self, place: int, key: StateKey, epoch: int, change: State) -> None:
+        """Add a change to what is stored for a partition."""
+        keeper = self._keeper(place)
+        try:
+            records = keeper.states.write(key, epoch, change)
+        except Fenced as fenced:
+            raise FencedLeaderEpoch(str(fenced)) from fenced
+        await self._store(keeper, records)
+
+    def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
+        """The groups that have a state for a partition, as far as that is known here."""
+        keeper = self._keepers.get(place)
+        return [] if keeper is None else keeper.states.groups(topic_id, index)
+
+    async def forget(self, topic_id: UUID) -> None:
+        """A topic is deleted: its states are of no use."""
+        for keeper in list(self._keepers.values()):
+            if keeper.is_loaded and (records := keeper.states.forget(topic_id)):
+                await self._store(keeper, records)
+
+    def close(self) -> None:
+        """Stop loading."""
+        for task in self._loading:
+            task.cancel()
+
+    def _keeper(self, place: int) -> _Keeper:
+        keeper = self._keepers.get(place)
+        if keeper is None:
+            raise StateElsewhere(f"{SHARE_STATE_TOPIC}/{place} is not led here")
+        if not keeper.is_loaded:
+            raise StateLoading(f"{SHARE_STATE_TOPIC}/{place} is being loaded")
+        return keeper
+
+    async def _store(self, keeper: _Keeper, records: list[KeyValue]) -> None:
+        try:
+            await keeper.store(records, self._now_ms())
+        except ProtocolError:
+            # What is in memory may be ahead of the log: begin anew with what the log has.
+            if self._keepers.get(keeper.partition.index) is keeper:
+                if keeper.partition.is_leader:
+                    self.gained(keeper.partition)
+                else:
+                    self.lost(keeper.partition)
+            raise
