@@ -1,0 +1,58 @@
+"""Queues over three brokers: one dies while members work, and no acknowledgement is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from support.cluster import BrokerCluster
+from support.confluent import send
+from support.sharing import Member
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+GROUP = "workers"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
+    made = BrokerCluster(Path(tmp_path_factory.mktemp("sharing")))
+    try:
+        yield made.start()
+    finally:
+        made.stop()
+
+
+def member_at(cluster: BrokerCluster, node: int, topic: str) -> Member:
+    return Member(cluster.brokers[node].port, GROUP, topic)
+
+
+def test_no_acknowledgement_is_forgotten_when_leaders_die(cluster: BrokerCluster) -> None:
+    topic, count = "moved", 200
+    cluster.admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(20)
+    send(cluster.bootstrap, topic, [b"%d" % n for n in range(count)])
+    confirmed: set[int] = set()
+    for _ in range(2):
+        leader = cluster.leader(topic)
+        with member_at(cluster, leader, topic) as member:
+            taken = [one.offset for one in member.take(60, wait_ms=10_000)]
+            assert taken
+            assert not confirmed & set(taken), "delivered after its acknowledgement"
+            wait_until(lambda: member.settle(taken[::2]) == 0, within=30)  # noqa: B023
+            confirmed |= set(taken[::2])
+            cluster.brokers[leader].kill()
+        wait_until(lambda: cluster.leader(topic) != leader, within=60)  # noqa: B023
+        cluster.brokers[leader].start()
+        cluster.wait_in_sync(topic)
+        cluster.wait_in_sync("__share_group_state")
+    with member_at(cluster, cluster.leader(topic), topic) as member:
+        rest = [one.offset for one in member.take_all(count - len(confirmed))]
+        assert member.take(wait_ms=0) == []
+    assert not confirmed & set(rest)
+    assert confirmed | set(rest) == set(range(count))
+    for broker in cluster.brokers.values():
+        assert broker.faults() == []
