@@ -187,7 +187,7 @@ def test_a_killed_broker_forgets_no_acknowledgement(tmp_path: Path) -> None:
     count, confirmed, seen = 300, set[int](), set[int]()
     try:
         topic = queue(broker, "crash", count, queue_max_deliveries="100")
-        for round_ in range(6):
+        for round_ in range(3):
             with Member(broker.port, GROUP, topic) as member:
                 taken = offsets(member.take(80))
                 assert not confirmed & set(taken), "delivered after its acknowledgement"

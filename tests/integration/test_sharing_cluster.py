@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from support.cluster import BrokerCluster
+from support.cluster import START_SECONDS, BrokerCluster
 from support.confluent import send
 from support.sharing import Member
 from support.waiting import wait_until
@@ -46,9 +46,10 @@ def test_no_acknowledgement_is_forgotten_when_leaders_die(cluster: BrokerCluster
             confirmed |= set(taken[::2])
             cluster.brokers[leader].kill()
         wait_until(lambda: cluster.leader(topic) != leader, within=60)  # noqa: B023
-        cluster.brokers[leader].start()
-        cluster.wait_in_sync(topic)
-        cluster.wait_in_sync("__share_group_state")
+        cluster.brokers[leader].spawn()
+        cluster.brokers[leader].wait_ready(within=START_SECONDS)
+        cluster.wait_in_sync(topic, within=60)
+        cluster.wait_in_sync("__share_group_state", within=60)
     with member_at(cluster, cluster.leader(topic), topic) as member:
         rest = [one.offset for one in member.take_all(count - len(confirmed))]
         assert member.take(wait_ms=0) == []
