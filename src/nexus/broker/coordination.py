@@ -9,7 +9,7 @@ partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -71,12 +71,7 @@ class Runner:
 
     async def load(self, off_loop: OffLoop) -> None:
         """Replay the partition, then serve."""
-        if (leading := self.partition.leading) is not None:
-            # All that was ever acknowledged counts, and a new leader must first know what that is.
-            await self.partition.safe(leading.first)
-        offset = self.partition.log.start_offset
-        while offset < self.partition.high_watermark:
-            records, offset = await off_loop(read_chunk, self.partition.log, offset)
+        async for records in replay(self.partition, off_loop):
             self.coordinator.load((record.key, record.value) for record in records)
         if self.coordinator.skipped_records:
             log.warning(
@@ -283,7 +278,18 @@ def _new_id() -> str:
     return str(uuid4())
 
 
-def read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
+async def replay(partition: Partition, off_loop: OffLoop) -> AsyncIterator[list[Record]]:
+    """All that was ever acknowledged in a partition that is led here, some of it at a time."""
+    if (leading := partition.leading) is not None:
+        # A new leader must first know what that is.
+        await partition.safe(leading.first)
+    offset = partition.log.start_offset
+    while offset < partition.high_watermark:
+        records, offset = await off_loop(_read_chunk, partition.log, offset)
+        yield records
+
+
+def _read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
     """Decode some records from `offset` on; returns them and where to go on. On a worker thread."""
     piece = source.read(offset, LOAD_CHUNK_BYTES, source.end_offset)
     if piece is None:

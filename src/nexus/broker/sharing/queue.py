@@ -86,6 +86,8 @@ class Queue:
         self._deadline_ms: int | None = None
         self._keys: dict[int, bytes | None] = {}  # of the batch that was looked into last
         self._loading = broker.loop.create_task(self._load())
+        # Whoever waits for it is told; where nobody does, it is of no interest.
+        self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @property
     def is_over(self) -> bool:
@@ -129,6 +131,7 @@ class Queue:
         offsets = [offset for first, last, _ in runs for offset in range(first, last + 1)]
         self._open().hand_back(member, offsets)
         self._set_timer()
+        self._wake()
 
     async def settle(self, member: str, batches: Iterable[AcknowledgementBatch]) -> list[int]:
         """Store what became of messages; returns those that the member does not hold."""

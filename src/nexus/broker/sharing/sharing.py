@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -75,7 +75,7 @@ class Sharing:
     async def queue(self, group: str, topic: Topic, index: int) -> Queue:
         """The queue of a group in a partition that is led here, ready for use."""
         partition = topic.partition(index)
-        if not partition.is_leader:
+        if not partition.is_leader or self._broker.is_stopping:
             raise NotLeader(f"{topic.name}/{index} is not led here")
         partition.check_online()
         if topic.is_internal:
@@ -120,10 +120,6 @@ class Sharing:
                 del self._queues[key]
                 spawn(self._broker.loop, self.states.forget(key[1]))
 
-    def queues(self) -> Iterator[Queue]:
-        """Every queue that is served here now."""
-        return (queue for queue in self._queues.values() if not queue.is_over)
-
     def _opened(self, group: str, topic: Topic, partition: Partition) -> Queue:
         key = (group, topic.topic_id, partition.index)
         queue, config = self._queues.get(key), sharing_config(topic.configs)
@@ -142,8 +138,12 @@ class Sharing:
             spawn(self._broker.loop, self._open_known(topic, partition))
 
     async def _open_known(self, topic: Topic, partition: Partition) -> None:
-        place = await self.states.place(topic.name, topic.topic_id, partition.index)
-        for group in self.states.groups(place, topic.topic_id, partition.index):
+        try:
+            place = await self.states.place(topic.name, topic.topic_id, partition.index)
+        except ProtocolError:
+            self._counted.pop((topic.topic_id, partition.index), None)
+            return
+        for group in await self.states.groups(place, topic.topic_id, partition.index):
             if partition.is_leader:
                 self._opened(group, topic, partition)
 

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from nexus.broker.admin import Admin
-from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf, OffLoop, read_chunk
+from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf, OffLoop, replay
 from nexus.broker.partition import FencedLeaderEpoch, Partition
 from nexus.broker.topics import SHARE_STATE_TOPIC, Topic, Topics
 from nexus.groups import partition_for
@@ -50,18 +50,14 @@ class _Keeper:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.states = StateLog()
-        self.is_loaded = False
+        self.loaded = asyncio.Event()
 
     async def load(self, off_loop: OffLoop) -> None:
-        if (leading := self.partition.leading) is not None:
-            await self.partition.safe(leading.first)
-        offset = self.partition.log.start_offset
-        while offset < self.partition.high_watermark:
-            records, offset = await off_loop(read_chunk, self.partition.log, offset)
+        async for records in replay(self.partition, off_loop):
             self.states.load((record.key, record.value) for record in records)
         if self.states.skipped:
             log.warning("unreadable share states were skipped", records=self.states.skipped)
-        self.is_loaded = True
+        self.loaded.set()
 
     async def store(self, entries: list[KeyValue], now_ms: int) -> None:
         records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(entries)]
@@ -104,7 +100,7 @@ class States:
         """A partition of the state topic is led here now."""
         keeper = self._keepers[partition.index] = _Keeper(partition)
         if partition.log.end_offset == partition.log.start_offset:
-            keeper.is_loaded = True
+            keeper.loaded.set()
             return
         task = asyncio.ensure_future(self._load(keeper))
         self._loading.add(task)
@@ -112,7 +108,9 @@ class States:
 
     def lost(self, partition: Partition) -> None:
         """Another broker keeps the states of a partition, or nobody for now."""
-        self._keepers.pop(partition.index, None)
+        keeper = self._keepers.pop(partition.index, None)
+        if keeper is not None:
+            keeper.loaded.set()  # nobody need wait for it
 
     async def _load(self, keeper: _Keeper) -> None:
         try:
@@ -167,15 +165,18 @@ class States:
             raise FencedLeaderEpoch(str(fenced)) from fenced
         await self._store(keeper, records)
 
-    def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
-        """The groups that have a state for a partition, as far as that is known here."""
+    async def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
+        """The groups that have a state for a partition, if that is kept here."""
         keeper = self._keepers.get(place)
-        return [] if keeper is None else keeper.states.groups(topic_id, index)
+        if keeper is None:
+            return []
+        await keeper.loaded.wait()
+        return keeper.states.groups(topic_id, index)
 
     async def forget(self, topic_id: UUID) -> None:
         """A topic is deleted: its states are of no use."""
         for keeper in list(self._keepers.values()):
-            if keeper.is_loaded and (records := keeper.states.forget(topic_id)):
+            if keeper.loaded.is_set() and (records := keeper.states.forget(topic_id)):
                 await self._store(keeper, records)
 
     def close(self) -> None:
@@ -187,7 +188,7 @@ class States:
         keeper = self._keepers.get(place)
         if keeper is None:
             raise StateElsewhere(f"{SHARE_STATE_TOPIC}/{place} is not led here")
-        if not keeper.is_loaded:
+        if not keeper.loaded.is_set():
             raise StateLoading(f"{SHARE_STATE_TOPIC}/{place} is being loaded")
         return keeper
 
