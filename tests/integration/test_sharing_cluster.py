@@ -57,3 +57,26 @@ def test_no_acknowledgement_is_forgotten_when_leaders_die(cluster: BrokerCluster
     assert confirmed | set(rest) == set(range(count))
     for broker in cluster.brokers.values():
         assert broker.faults() == []
+
+
+def test_a_static_broker_keeps_its_queues_without_the_others(tmp_path: Path) -> None:
+    cluster = BrokerCluster(tmp_path, is_static=True, replication=1, least=1)
+    try:
+        cluster.start()
+        topic = "fixed"
+        cluster.admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(20)
+        owner = cluster.leader(topic)
+        send(cluster.bootstrap, topic, [b"a", b"b"])
+        with member_at(cluster, owner, topic) as member:
+            assert len(member.take_all(2)) == 2
+            for node, broker in cluster.brokers.items():
+                if node != owner:
+                    broker.kill()
+            assert member.settle([0]) == 0
+        cluster.brokers[owner].kill()
+        cluster.brokers[owner].spawn()
+        cluster.brokers[owner].wait_ready(within=START_SECONDS)
+        with member_at(cluster, owner, topic) as member:
+            assert [one.offset for one in member.take_all(1)] == [1]
+    finally:
+        cluster.stop()
