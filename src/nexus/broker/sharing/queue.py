@@ -7,7 +7,7 @@ message is woken. When the leadership ends, so does this; the next leader makes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nexus.broker.dispatch import spawn
@@ -30,6 +30,7 @@ log = get_logger(__name__)
 REJECTED: Final = "a consumer rejected it"
 DELAY_MS_MAX: Final = 24 * 3_600_000
 BURY_AGAIN_SECONDS: Final = 1.0
+SETTLED_MAX: Final = 100_000  # in one call
 
 
 class _Promise:
@@ -45,6 +46,14 @@ class _Promise:
         self.left -= 1
         if not self.left and not self.future.done():
             self.future.set_result(None)
+
+
+class _Word(NamedTuple):
+    """What is said of messages."""
+
+    kind: int
+    delay_ms: int
+    reason: str | None
 
 
 class Services(NamedTuple):
@@ -137,8 +146,7 @@ class Queue:
         """Store what became of messages; returns those that the member does not hold."""
         self._check()
         machine = self._open()
-        told = [self._told(batch) for batch in batches]
-        steps = [step for one in told for step in one]
+        steps = self._steps(batches)
         promise = _Promise(self._broker.loop.create_future(), len(steps))
         self._promises.add(promise)
         self._run(machine.tick(self._now_ms()))
@@ -233,36 +241,45 @@ class Queue:
             self._wake()
         self._is_burying = False
 
-    def _told(self, batch: AcknowledgementBatch) -> list[_Step]:
-        """The steps that a batch asks for; InvalidRequest where it makes no sense."""
+    def _steps(self, batches: Iterable[AcknowledgementBatch]) -> list[_Step]:
+        """What is to be done, the same with many messages at once."""
+        told: dict[_Word, list[int]] = {}
+        count = 0
+        for batch in batches:
+            count += batch.last_offset - batch.first_offset + 1
+            if count > SETTLED_MAX:
+                raise InvalidRequest(f"more than {SETTLED_MAX} messages in one call")
+            for kind, offsets in self._told(batch):
+                told.setdefault(_Word(kind, batch.delay_ms, batch.reason), []).extend(offsets)
+        return [self._step(word, offsets) for word, offsets in told.items()]
+
+    def _told(self, batch: AcknowledgementBatch) -> Iterator[tuple[int, Iterable[int]]]:
+        """What is said of which messages; InvalidRequest where it makes no sense."""
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         count = last - first + 1
         if not 0 < count <= 2 * self.config.window or len(types) not in (1, count):
             raise InvalidRequest(f"{len(types)} words for the messages from {first} to {last}")
-        by_type: dict[int, list[int]] = {}
         if len(types) == 1:
-            by_type[types[0]] = list(range(first, last + 1))
+            yield types[0], range(first, last + 1)
         else:
-            for offset, kind in enumerate(types, first):
-                by_type.setdefault(kind, []).append(offset)
-        return [self._step(kind, offsets, batch) for kind, offsets in by_type.items()]
+            yield from ((kind, (offset,)) for offset, kind in enumerate(types, first))
 
-    def _step(self, kind: int, offsets: list[int], batch: AcknowledgementBatch) -> _Step:
-        if kind in (AcknowledgeType.GAP, AcknowledgeType.ACCEPT):
+    def _step(self, word: _Word, offsets: list[int]) -> _Step:
+        if word.kind in (AcknowledgeType.GAP, AcknowledgeType.ACCEPT):
             return lambda machine, token, member: machine.accept(token, member, offsets)
-        if kind == AcknowledgeType.RELEASE:
-            delay_ms = min(max(batch.delay_ms, 0), DELAY_MS_MAX)
+        if word.kind == AcknowledgeType.RELEASE:
+            delay_ms = min(max(word.delay_ms, 0), DELAY_MS_MAX)
             ready_ms = self._now_ms() + delay_ms if delay_ms else 0
             return lambda machine, token, member: machine.release(token, member, offsets, ready_ms)
-        if kind == AcknowledgeType.REJECT:
-            reason = batch.reason or REJECTED
+        if word.kind == AcknowledgeType.REJECT:
+            reason = word.reason or REJECTED
             return lambda machine, token, member: machine.reject(token, member, offsets, reason)
-        if kind == AcknowledgeType.RENEW:
+        if word.kind == AcknowledgeType.RENEW:
             return lambda machine, token, member: (
                 machine.renew(member, offsets, self._now_ms()),
                 [Confirm(token)],
             )
-        raise InvalidRequest(f"{kind} is nothing that can become of a message")
+        raise InvalidRequest(f"{word.kind} is nothing that can become of a message")
 
     def _key_of(self, offset: int) -> bytes | None:
         if offset not in self._keys:
