@@ -30,6 +30,8 @@ STATE_CONFIGS: Final = {
     "segment.bytes": str(100 << 20),
     "max.message.bytes": str(16 << 20),
 }
+# So many for each broker of a static cluster that by any hash each leads at least one.
+PARTITIONS_OF_A_PEER: Final = 16
 
 
 class StateLoading(ProtocolError):
@@ -127,12 +129,19 @@ class States:
         try:
             replication = self._admin.most(groups.offsets_replication)
             found = await self._admin.ensure(
-                SHARE_STATE_TOPIC, groups.offsets_partitions, STATE_CONFIGS, replication
+                SHARE_STATE_TOPIC, self._partitions(), STATE_CONFIGS, replication
             )
         except ProtocolError as error:
             raise CoordinatorNotAvailable(f"queues cannot be kept now: {error}") from error
         self.start()
         return found
+
+    def _partitions(self) -> int:
+        """As many as consumer groups have; of static brokers each is to lead some of them."""
+        peers = len(self._settings.cluster.peers)
+        is_static = self._settings.cluster.mode == "static"
+        least = PARTITIONS_OF_A_PEER * peers if is_static else 1
+        return max(self._settings.groups.offsets_partitions, least)
 
     async def place(self, topic: str, topic_id: UUID, index: int) -> int:
         """The partition of the state topic for a data partition."""
