@@ -1,6 +1,6 @@
 """A small client of another broker: one connection, one request at a time, each with a deadline.
 
-Here is also how a request to another broker is written, and how it says for whom it is forwarded.
+Here is also how a request to another broker says for whom it is forwarded.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import asyncio
 from struct import Struct
 from typing import Any, Final
 
-from nexus.wire.apis import APIS, ApiKey
-from nexus.wire.codec import decode_prefix, encode_into
+from nexus.wire.apis import ApiKey
 from nexus.wire.errors import MalformedMessage
-from nexus.wire.messages.headers import RequestHeader, ResponseHeader
+from nexus.wire.frames import decode_response, encode_request
 
 CONNECT_SECONDS: Final = 2.0
 ANSWER_BYTES_MAX: Final = 128 << 20
@@ -33,32 +32,6 @@ def forwarded_from(client_id: str) -> tuple[str, str]:
     return host, own
 
 
-def encode_request(
-    key: ApiKey, version: int, correlation_id: int, client_id: str, body: object
-) -> bytearray:
-    """A whole frame."""
-    header = RequestHeader(
-        request_api_key=key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    out = bytearray(_LENGTH.size)
-    encode_into(out, header, 2 if APIS[key].flexible(version) else 1)
-    encode_into(out, body, version)
-    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
-    return out
-
-
-def decode_answer(key: ApiKey, version: int, correlation_id: int, frame: memoryview) -> Any:
-    """The body of an answer; MalformedMessage where it is one to another request."""
-    api = APIS[key]
-    header, at = decode_prefix(ResponseHeader, frame, 1 if api.flexible(version) else 0)
-    if header.correlation_id != correlation_id:
-        raise MalformedMessage("an answer to another request")
-    return decode_prefix(api.response, frame, version, at)[0]
-
-
 class Peer:
     """The way to one broker; connects when it is first asked, and again after `close`."""
 
@@ -74,7 +47,8 @@ class Peer:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await self._connected()
                 self._correlation += 1
-                writer.write(encode_request(key, version, self._correlation, self._client_id, body))
+                number = self._correlation
+                writer.write(encode_request(key, version, number, self._client_id, body))
                 await writer.drain()
                 return await self._answer(reader, key, version)
         except asyncio.IncompleteReadError as error:
@@ -102,4 +76,4 @@ class Peer:
         if not 0 <= size <= ANSWER_BYTES_MAX:
             raise MalformedMessage(f"an answer of {size} bytes")
         frame = memoryview(await reader.readexactly(size))
-        return decode_answer(key, version, self._correlation, frame)
+        return decode_response(key, version, self._correlation, frame)

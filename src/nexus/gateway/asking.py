@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nexus.gateway.errors import Ambiguous, BadParameter, Fault, NotFound
+from nexus.gateway.errors import Ambiguous
 from nexus.gateway.metric_names import ALL_METRICS, MetricNames
 from nexus.gateway.queries.models import Timed, Where
 from nexus.gateway.rendering.forms import Form
 from nexus.gateway.times import parse_moment
 from nexus.store.port import GPU_KEY, LIMIT_MAX, Page, Selection, Snapshot, Span
+from nexus.web.problems import BadParameter, Fault, NotFound
 
 PREFIX_LEAST: Final = 8
 PREFIXES_MAX: Final = 50  # looked up for one filter

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from nexus.gateway.errors import BadParameter
+from nexus.web.problems import BadParameter
 
 VERSION: Final = 1
 LENGTH_MAX: Final = 4096

@@ -13,7 +13,7 @@ from typing import Final
 from fastapi import Request, Response
 
 from nexus.gateway.assets import Asset, asset
-from nexus.gateway.errors import NotFound
+from nexus.web.problems import NotFound
 
 FOLDER: Final = Path(__file__).parent / "static"
 INDEX: Final = "index.html"

@@ -7,8 +7,8 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from nexus.gateway.problems import MEDIA_TYPE
 from nexus.gateway.schemas.models import Problem
+from nexus.web.problems import MEDIA_TYPE
 
 _REF: Final = "#/components/schemas/{model}"
 _FRAMEWORKS_OWN: Final = ("HTTPValidationError", "ValidationError")

@@ -1,55 +1,8 @@
 """What can go wrong with a request. Each class carries its status, and how soon to come again."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import ClassVar
 
-from nexus.errors import NexusError
-
-
-class GatewayError(NexusError):
-    """Raised when the gateway cannot start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What was wrong with one parameter."""
-
-    parameter: str
-    message: str
-
-
-class Problem(NexusError):
-    """Raised when a request gets a problem document for an answer."""
-
-    status: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
-    kind: ClassVar[str] = "internal"
-    title: ClassVar[str] = "Something broke here"
-    retry_after_s: ClassVar[int | None] = None
-
-    def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.faults = tuple(faults)
-
-
-class BadParameter(Problem):
-    """Raised when a parameter is unknown, impossible, or contradicts another."""
-
-    status, kind = HTTPStatus.BAD_REQUEST, "bad-parameter"
-    title = "A parameter is not right"
-
-    @classmethod
-    def of(cls, parameter: str, message: str) -> "BadParameter":
-        """One fault of one parameter."""
-        return cls(f"{parameter}: {message}", [Fault(parameter, message)])
-
-
-class NotFound(Problem):
-    """Raised when what the path names is not known."""
-
-    status, kind, title = HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"
+from nexus.web.problems import Problem
 
 
 class Ambiguous(Problem):
@@ -63,13 +16,6 @@ class NotAcceptable(Problem):
 
     status, kind = HTTPStatus.NOT_ACCEPTABLE, "not-acceptable"
     title = "The answer has no such form"
-
-
-class Overloaded(Problem):
-    """Raised when more requests wait than the gateway lets wait."""
-
-    status, kind = HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"
-    title, retry_after_s = "Too many requests are waiting", 1
 
 
 class Away(Problem):

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from nexus.gateway.cursors import Cursor, Kind, decode_cursor, encode_cursor, question_hash
-from nexus.gateway.errors import BadParameter
 from nexus.store.port import Page, last_key
+from nexus.web.problems import BadParameter
 
 _MOMENTS: Final = frozenset({"timestamp", "start", "refused"})
 _WHOLES: Final = frozenset({"partition", "offset", "row"})

@@ -14,7 +14,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from nexus.gateway.errors import Overloaded, TooSlow
+from nexus.gateway.errors import TooSlow
+from nexus.web.problems import Overloaded
 
 T = TypeVar("T")
 

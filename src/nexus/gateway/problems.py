@@ -12,31 +12,18 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from nexus.gateway.errors import (
-    Away,
-    BadParameter,
-    Fault,
-    NotOffered,
-    Overloaded,
-    Problem,
-    TooMuchAsked,
-)
+from nexus.gateway.errors import Away, NotOffered, TooMuchAsked
 from nexus.gateway.live.errors import LiveError
 from nexus.store.errors import BadKey, QueryError, StoreAway, TooMuch, Unsupported
+from nexus.web.problems import MEDIA_TYPE, BadParameter, Fault, Overloaded, Problem, content
 
-MEDIA_TYPE: Final = "application/problem+json"
-KIND_PREFIX: Final = "urn:nexus:problem:"
 _FOUND_MAX: Final = 100
 
 
 def problem_response(problem: Problem, path: str) -> Response:
     """The document of a problem, with its status."""
-    headers = {"Cache-Control": "no-store"}
-    if problem.retry_after_s is not None:
-        headers["Retry-After"] = str(problem.retry_after_s)
-    content = _content(problem.kind, problem.title, problem.status, problem.detail, path)
-    content["errors"] = [{"parameter": f.parameter, "message": f.message} for f in problem.faults]
-    return Response(orjson.dumps(content), problem.status, headers, MEDIA_TYPE)
+    body = orjson.dumps(problem.document(path))
+    return Response(body, problem.status, problem.headers(), MEDIA_TYPE)
 
 
 def translated(error: Exception) -> Problem:
@@ -73,11 +60,11 @@ async def _on_http(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code)
     detail = f"{request.method} {request.url.path}: {error.detail}"
     kind = status.phrase.lower().replace(" ", "-")
-    content = _content(kind, status.phrase, status, detail, request.url.path)
+    said = content(kind, status.phrase, status, detail, request.url.path)
     headers = {"Cache-Control": "no-store", **(error.headers or {})}
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = "GET, HEAD"
-    return Response(orjson.dumps({**content, "errors": []}), status, headers, MEDIA_TYPE)
+    return Response(orjson.dumps({**said, "errors": []}), status, headers, MEDIA_TYPE)
 
 
 async def _on_validation(request: Request, error: Exception) -> Response:
@@ -96,16 +83,6 @@ def refuse_repeated(request: Request) -> None:
         if name in seen and name not in several:
             raise BadParameter.of(name[:_FOUND_MAX], "was given twice")
         seen.add(name)
-
-
-def _content(kind: str, title: str, status: int, detail: str, path: str) -> dict[str, Any]:
-    return {
-        "type": KIND_PREFIX + kind,
-        "title": title,
-        "status": int(status),
-        "detail": detail,
-        "instance": path,
-    }
 
 
 def _fault(said: dict[str, Any], known: Sequence[str]) -> Fault:

@@ -8,7 +8,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nexus.gateway.middleware import SECURITY_HEADERS
-from nexus.gateway.problems import KIND_PREFIX, MEDIA_TYPE
+from nexus.web.problems import MEDIA_TYPE, content
 
 
 class GatewayProtocol(HttpToolsProtocol):
@@ -17,11 +17,13 @@ class GatewayProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         body = orjson.dumps(
             {
-                "type": KIND_PREFIX + "bad-request",
-                "title": HTTPStatus.BAD_REQUEST.phrase,
-                "status": int(HTTPStatus.BAD_REQUEST),
-                "detail": f"{msg} Is the address longer than 64 KB?",
-                "instance": "",
+                **content(
+                    "bad-request",
+                    HTTPStatus.BAD_REQUEST.phrase,
+                    HTTPStatus.BAD_REQUEST,
+                    f"{msg} Is the address longer than 64 KB?",
+                    "",
+                ),
                 "errors": [],
             }
         )

@@ -1,4 +1,4 @@
-"""Requests' headers in, whole response frames out.
+"""Whole frames, out and in: a server's responses, a client's requests.
 
 Which header version a message has follows from its API; nobody else needs to know.
 """
@@ -6,15 +6,17 @@ Which header version a message has follows from its API; nobody else needs to kn
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from nexus.wire.apis import APIS, Api, ApiKey
 from nexus.wire.codec import Payload, Splits, decode_prefix, encode_into
 from nexus.wire.errors import MalformedMessage
-from nexus.wire.messages.headers import RequestHeader
+from nexus.wire.messages.headers import RequestHeader, ResponseHeader
 
 Piece = bytearray | memoryview | Payload
 
 _FIXED = Struct(">hhi")
+_LENGTH = Struct(">i")
 _LENGTH_AND_CORRELATION = Struct(">ii")
 
 
@@ -48,6 +50,33 @@ def encode_response(api: Api, version: int, correlation_id: int, response: objec
     length = len(out) + sum(payload.size for _, payload in splits) - 4
     _LENGTH_AND_CORRELATION.pack_into(out, 0, length, correlation_id)
     return _around(out, splits)
+
+
+def encode_request(
+    key: ApiKey, version: int, correlation_id: int, client_id: str, body: object
+) -> bytearray:
+    """Encode a frame for a broker: its length, header and body."""
+    header = RequestHeader(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    out = bytearray(_LENGTH.size)
+    encode_into(out, header, 2 if APIS[key].flexible(version) else 1)
+    encode_into(out, body, version)
+    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+    return out
+
+
+def decode_response(key: ApiKey, version: int, correlation_id: int, frame: memoryview) -> Any:
+    """The answer to a request, from what follows its frame's length."""
+    api = APIS[key]
+    tags = api.flexible(version) and key != ApiKey.API_VERSIONS
+    header, at = decode_prefix(ResponseHeader, frame, int(tags))
+    if header.correlation_id != correlation_id:
+        raise MalformedMessage("an answer to another request")
+    return decode_prefix(api.response, frame, version, at)[0]
 
 
 def _around(out: bytearray, splits: Splits) -> list[Piece]:

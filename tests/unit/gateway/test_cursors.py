@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.gateway.cursors import Cursor, Kind, decode_cursor, encode_cursor, question_hash
-from nexus.gateway.errors import BadParameter
+from nexus.web.problems import BadParameter
 
 KINDS: list[Kind] = ["moment", "text", "whole"]
 KEY = (1_752_871_354_000_000, "GPU-ä\n/'\"", 7)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from nexus.gateway.errors import Overloaded, TooSlow
+from nexus.gateway.errors import TooSlow
 from nexus.gateway.pool import Pool
+from nexus.web.problems import Overloaded
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from nexus.broker.framing import FrameReader
-from nexus.broker.peer import ANSWER_BYTES_MAX, CONNECT_SECONDS, decode_answer, encode_request
+from nexus.broker.peer import ANSWER_BYTES_MAX, CONNECT_SECONDS
 from nexus.wire.apis import ApiKey
 from nexus.wire.errors import ProtocolError
+from nexus.wire.frames import decode_response, encode_request
 
 SCRATCH_BYTES: Final = 256 * 1024
 
@@ -141,7 +142,7 @@ class Channel(asyncio.BufferedProtocol):
         # The scratch is used again at once; what does not fit in it has its own memory already.
         own = frame if len(frame) > SCRATCH_BYTES else memoryview(bytes(frame))
         try:
-            body = decode_answer(question.key, question.version, question.correlation_id, own)
+            body = decode_response(question.key, question.version, question.correlation_id, own)
         except ProtocolError as error:
             question.answer.set_exception(Lost(str(error)))
             raise

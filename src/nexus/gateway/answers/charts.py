@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nexus.gateway.asking import Ask
-from nexus.gateway.errors import BadParameter, NotAcceptable
+from nexus.gateway.errors import NotAcceptable
 from nexus.gateway.metric_names import MetricNames
 from nexus.gateway.paging import refuse_cursor
 from nexus.gateway.queries.models import TelemetryQuery
@@ -15,6 +15,7 @@ from nexus.gateway.replies import Reply
 from nexus.gateway.steps import RAW, STEPS_S, chosen
 from nexus.gateway.views import group_view
 from nexus.store.port import GroupSteps, Selection, summary_groups
+from nexus.web.problems import BadParameter
 
 POINTS_MAX: Final = 50_000  # of an answer in columns
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from nexus.gateway.answers.gpus import gpu_reply
 from nexus.gateway.asking import PREFIX_LEAST, Ask
-from nexus.gateway.errors import Ambiguous, NotFound
+from nexus.gateway.errors import Ambiguous
 from nexus.gateway.paging import Pages
 from nexus.gateway.queries.models import PageQuery
 from nexus.gateway.rendering.json_rows import json_rows
@@ -18,6 +18,7 @@ from nexus.gateway.replies import Reply, table_reply
 from nexus.gateway.views import gpu_view
 from nexus.store.port import ANY, GPU_KEY, LIMIT_MAX, Page, Selection
 from nexus.telemetry.scalars import scalar
+from nexus.web.problems import NotFound
 
 CLUSTER: Final = ("cluster",)
 HOST: Final = ("cluster", "hostname")

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from nexus.gateway.answers.charts import POINTS_MAX, grouped, only_json
 from nexus.gateway.asking import Ask
-from nexus.gateway.errors import BadParameter
 from nexus.gateway.metric_names import MetricNames, metric_names
 from nexus.gateway.paging import Pages
 from nexus.gateway.queries.models import (
@@ -40,6 +39,7 @@ from nexus.store.port import (
     Span,
     summary_groups,
 )
+from nexus.web.problems import BadParameter
 
 LATEST_COLUMNS: Final = (
     "uuid",

@@ -13,11 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
-from nexus.gateway.live import sse
 from nexus.gateway.live.position import Position, encode_position
 from nexus.gateway.live.ring import Block, Gap, Ring
 from nexus.gateway.live.stage import Stage
 from nexus.store.port import Selection
+from nexus.web import sse
 
 Events = AsyncGenerator[bytes, None]
 INTERVAL_MAX_S: Final = 10.0  # so long the ring holds what came, also of a large fleet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, Final
 
-from nexus.gateway.problems import MEDIA_TYPE
 from nexus.gateway.rendering.forms import Form
+from nexus.web.problems import MEDIA_TYPE
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from nexus.gateway.asking import selected
-from nexus.gateway.errors import NotAcceptable, NotFound
-from nexus.gateway.live.response import MEDIA_TYPE, event_stream
+from nexus.gateway.errors import NotAcceptable
 from nexus.gateway.metric_names import metric_names
 from nexus.gateway.queries.models import LiveQuery
 from nexus.gateway.routes import PREFIX
@@ -18,6 +17,8 @@ from nexus.gateway.routes.documented import plain
 from nexus.gateway.routes.pipeline import WITHOUT_QUEUE
 from nexus.gateway.routes.serving import gateway_of
 from nexus.settings.units import parse_duration_ms
+from nexus.web.event_stream import MEDIA_TYPE, event_stream
+from nexus.web.problems import NotFound
 
 router = APIRouter(prefix=PREFIX, tags=["Readings"])
 _EVENTS = {"description": "Events without an end.", "content": {MEDIA_TYPE: {"schema": {}}}}

@@ -10,7 +10,6 @@ from nexus.gateway.answers import catalogue
 from nexus.gateway.answers import pipeline as answers
 from nexus.gateway.answers.quarantine import quarantine as refusals
 from nexus.gateway.caching import NO_STORE, Lasting
-from nexus.gateway.errors import NotFound
 from nexus.gateway.queries.models import NothingAsked, PageQuery, QuarantineQuery
 from nexus.gateway.rendering.forms import JSON_ONLY, accepted
 from nexus.gateway.replies import document
@@ -18,6 +17,7 @@ from nexus.gateway.routes import PREFIX
 from nexus.gateway.routes.documented import listing, plain, single
 from nexus.gateway.routes.serving import gateway_of, lasts, served
 from nexus.gateway.schemas import models
+from nexus.web.problems import NotFound
 
 router = APIRouter(prefix=PREFIX, tags=["Pipeline"])
 WITHOUT_QUEUE: Final = "the gateway was started without --queue"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from nexus.gateway.live.response import Message, event_stream
+from nexus.web.event_stream import Message, event_stream
 
 
 class Events(AsyncIterator[bytes]):

@@ -1,0 +1,1 @@
+"""The HTTP front door: any client, any instance, the right broker."""
