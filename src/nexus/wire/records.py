@@ -223,7 +223,7 @@ def recompress(batch: memoryview, codec: Codec, limit_bytes: int = DECOMPRESSED_
     return _assemble(header, _records_section(batch, header, limit_bytes), codec)
 
 
-def _assemble(header: BatchHeader, section: bytearray | memoryview, codec: Codec) -> bytearray:
+def _assemble(header: BatchHeader, section: bytes | memoryview, codec: Codec) -> bytearray:
     """A sealed batch of the header, its length and codec set, and the records' bytes."""
     body = compress(codec, section) if codec and section else section
     batch = bytearray(HEADER_BYTES)
@@ -236,39 +236,52 @@ def _assemble(header: BatchHeader, section: bytearray | memoryview, codec: Codec
     return batch
 
 
-def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytearray:
-    out = bytearray()
+def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+    out: list[bytes] = []
     last = -1
-    for record in records:
-        delta = record.offset - base_offset
+    heads: dict[tuple[Header, ...], bytes] = {}  # most records of a batch have the same
+    for offset, timestamp, key, value, headers in records:
+        delta = offset - base_offset
         if delta <= last:
-            raise ValueError(f"offset {record.offset} does not ascend from {base_offset}")
-        body = bytearray(1)
-        _put_varint(body, _as_int64(record.timestamp - base_timestamp))
-        _put_varint(body, delta)
-        _put_bytes(body, record.key)
-        _put_bytes(body, record.value)
-        _put_varint(body, len(record.headers))
-        for name, value in record.headers:
-            _put_bytes(body, name.encode("utf-8", "surrogateescape"))
-            _put_bytes(body, value)
-        _put_varint(out, len(body))
-        out += body
+            raise ValueError(f"offset {offset} does not ascend from {base_offset}")
+        head = heads.get(headers)
+        if head is None:
+            head = heads[headers] = _headers(headers)
+        data = value or b""
+        start = b"\0%b%b%b%b" % (
+            _varint(_as_int64(timestamp - base_timestamp)),
+            _varint(delta),
+            b"\1" if key is None else _varint(len(key)) + key,
+            b"\1" if value is None else _varint(len(value)),
+        )
+        out += (_varint(len(start) + len(data) + len(head)), start, data, head)
         last = delta
-    return out
+    return b"".join(out)
 
 
-def _put_varint(out: bytearray, value: int) -> None:
+def _headers(headers: tuple[Header, ...]) -> bytes:
+    out = [_varint(len(headers))]
+    for name, value in headers:
+        encoded = name.encode("utf-8", "surrogateescape")
+        out += (_varint(len(encoded)), encoded)
+        out.append(b"\1" if value is None else _varint(len(value)) + value)
+    return b"".join(out)
+
+
+def _varint(value: int) -> bytes:
+    return _SMALL[value] if 0 <= value < _SMALL_COUNT else _any_varint(value)
+
+
+def _any_varint(value: int) -> bytes:
+    out = bytearray()
     raw = (value << 1) ^ (value >> 63)
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
+    return bytes(out)
 
 
-def _put_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out.append(1)
-        return
-    _put_varint(out, len(data))
-    out += data
+# Lengths and deltas are mostly small, and there are six in each record.
+_SMALL_COUNT = 4096
+_SMALL = [_any_varint(value) for value in range(_SMALL_COUNT)]
