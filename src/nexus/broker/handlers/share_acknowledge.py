@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nexus.broker.dispatch import Request
 from nexus.broker.sharing.sessions import CLOSE, OPEN, Place, SessionKey
-from nexus.broker.sharing.settling import endpoints, leader_at, settle
+from nexus.broker.sharing.settling import NotHeld, endpoints, leader_at, settle
 from nexus.wire.errors import ErrorCode, ProtocolError
 from nexus.wire.messages.share_acknowledge import (
     AcknowledgePartition,
@@ -19,6 +19,7 @@ from nexus.wire.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from nexus.wire.messages.share_fetch import AcknowledgeType
 
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
@@ -39,7 +40,13 @@ async def handle(
         *(
             asyncio.gather(
                 *(
-                    _settled(broker, key, Place(t.topic_id, p.partition_index), p)
+                    _settled(
+                        broker,
+                        key,
+                        Place(t.topic_id, p.partition_index),
+                        p,
+                        is_by_others=session is None,
+                    )
                     for p in t.partitions
                 )
             )
@@ -59,12 +66,32 @@ async def handle(
 
 
 async def _settled(
-    broker: Broker, key: SessionKey, place: Place, said: AcknowledgePartition
+    broker: Broker,
+    key: SessionKey,
+    place: Place,
+    said: AcknowledgePartition,
+    *,
+    is_by_others: bool,
 ) -> PartitionData:
     answer = PartitionData(partition_index=place.number)
     error = await settle(broker, key.group, key.member, place, said.acknowledgement_batches)
+    if isinstance(error, NotHeld):
+        answer.not_held = error.offsets
+    if is_by_others and (error is None or isinstance(error, NotHeld)):
+        settled = _offsets(said).difference(answer.not_held)
+        broker.sharing.sessions.settled_by_others(key, place, settled)
     if error is not None:
         answer.error_code, answer.error_message = error.code, str(error)
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             answer.current_leader = leader_at(broker, place)
     return answer
+
+
+def _offsets(said: AcknowledgePartition) -> set[int]:
+    """The messages that are not the member's any more."""
+    return {
+        offset
+        for batch in said.acknowledgement_batches
+        if AcknowledgeType.RENEW not in batch.acknowledge_types
+        for offset in range(batch.first_offset, batch.last_offset + 1)
+    }

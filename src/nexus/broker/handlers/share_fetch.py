@@ -73,8 +73,8 @@ class _ShareFetch:
         self._broker = broker
         self._request = request
         self._session = session
-        wanted = body.max_records if body.max_records > 0 else RECORDS_DEFAULT
-        self._room = min(wanted, RECORDS_MAX)
+        # Less than none: who asks wants to know what others settled, and nothing else.
+        self._room = min(max(body.max_records or RECORDS_DEFAULT, 0), RECORDS_MAX)
         self._bytes = min(max(body.max_bytes, 1), RESPONSE_BYTES_MAX)
         self._told = {
             Place(t.topic_id, p.partition_index): p.acknowledgement_batches
@@ -198,6 +198,8 @@ class _ShareFetch:
         if self._is_full:
             for place in self._session.places:
                 self._answer(place)
+        for place, offsets in self._session.take_settled().items():
+            self._answer(place).settled = offsets
         by_topic: dict[object, ShareFetchableTopicResponse] = {}
         for place, answer in self._answers.items():
             topic = by_topic.setdefault(

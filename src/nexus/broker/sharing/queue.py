@@ -54,6 +54,7 @@ class _Word(NamedTuple):
     kind: int
     delay_ms: int
     reason: str | None
+    is_undelivered: bool
 
 
 class Services(NamedTuple):
@@ -250,7 +251,8 @@ class Queue:
             if count > SETTLED_MAX:
                 raise InvalidRequest(f"more than {SETTLED_MAX} messages in one call")
             for kind, offsets in self._told(batch):
-                told.setdefault(_Word(kind, batch.delay_ms, batch.reason), []).extend(offsets)
+                word = _Word(kind, batch.delay_ms, batch.reason, batch.is_undelivered)
+                told.setdefault(word, []).extend(offsets)
         return [self._step(word, offsets) for word, offsets in told.items()]
 
     def _told(self, batch: AcknowledgementBatch) -> Iterator[tuple[int, Iterable[int]]]:
@@ -267,6 +269,11 @@ class Queue:
     def _step(self, word: _Word, offsets: list[int]) -> _Step:
         if word.kind in (AcknowledgeType.GAP, AcknowledgeType.ACCEPT):
             return lambda machine, token, member: machine.accept(token, member, offsets)
+        if word.kind == AcknowledgeType.RELEASE and word.is_undelivered:
+            return lambda machine, token, member: (
+                machine.hand_back(member, offsets),
+                [Confirm(token)],
+            )
         if word.kind == AcknowledgeType.RELEASE:
             delay_ms = min(max(word.delay_ms, 0), DELAY_MS_MAX)
             ready_ms = self._now_ms() + delay_ms if delay_ms else 0

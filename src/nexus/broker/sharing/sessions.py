@@ -61,12 +61,18 @@ class Session:
     is_detached: bool = False
     epoch: int = OPEN
     places: dict[Place, None] = field(default_factory=dict)  # in the order of their turns
+    settled: dict[Place, list[int]] = field(default_factory=dict)  # by others, not told yet
 
     def change(self, added: Iterable[Place], forgotten: Iterable[Place]) -> None:
         """Read more, or less."""
         self.places.update(dict.fromkeys(added))
         for place in forgotten:
             self.places.pop(place, None)
+
+    def take_settled(self) -> dict[Place, list[int]]:
+        """What others settled in the member's name since this was asked last."""
+        settled, self.settled = self.settled, {}
+        return settled
 
     def rotate(self) -> list[Place]:
         """The partitions, each time another one first, so that all get their turn."""
@@ -108,6 +114,12 @@ class Sessions:
             raise WrongSessionEpoch(f"epoch {epoch} came where {expected} was to follow")
         session.epoch, session.connection = epoch, connection
         return session
+
+    def settled_by_others(self, key: SessionKey, place: Place, offsets: Iterable[int]) -> None:
+        """Messages of a member were settled outside of its session, which will tell it."""
+        session = self._sessions.get(key)
+        if session is not None and place in session.places:
+            session.settled.setdefault(place, []).extend(offsets)
 
     def orphaned(self) -> list[Session]:
         """End the sessions whose connections ended."""

@@ -23,6 +23,10 @@ class NotHeld(ProtocolError):
 
     code = ErrorCode.INVALID_RECORD_STATE
 
+    def __init__(self, member: str, offsets: list[int]) -> None:
+        super().__init__(f"not held by {member}: {len(offsets)} messages, the first {offsets[0]}")
+        self.offsets = offsets
+
 
 def topic_at(broker: Broker, place: Place) -> Topic:
     """The topic of a partition, or UnknownTopicId."""
@@ -48,7 +52,7 @@ async def settle(
         broker.metrics.error(error.code.name.lower())
         return error
     if refused:
-        return NotHeld(f"not held by {member}: {len(refused)} messages, the first {refused[0]}")
+        return NotHeld(member, refused)
     return None
 
 

@@ -86,14 +86,17 @@ class Deliveries:
         runs = runs_of((offset, self._messages[offset].attempts) for offset in sorted(taken))
         return list(map(Acquired._make, runs)), [*effects, *self._changed()]
 
-    def hand_back(self, member: str, offsets: Iterable[int]) -> None:
-        """Messages that were acquired and could not be sent: as if they had not been."""
+    def hand_back(self, member: str, offsets: Iterable[int]) -> list[int]:
+        """Messages that were acquired and not sent: as if they had not been.
+
+        Returns what the member does not hold.
+        """
 
         def undo(offset: int) -> None:
             self._messages[offset].attempts -= 1
             self._give_back(offset)
 
-        self._settle(member, offsets, undo)
+        return self._settle(member, offsets, undo)
 
     def accept(
         self, token: object, member: str, offsets: Iterable[int]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from nexus.wire.fields import (
+    OWN_TAGS,
+    Kind,
     array,
     boolean,
     int16,
@@ -58,6 +60,8 @@ class PartitionData:
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch)
+    # With INVALID_RECORD_STATE: which offsets are not held by the member; the others took effect.
+    not_held: list[int] = array(Kind.INT64, tag=OWN_TAGS)
 
 
 @structure

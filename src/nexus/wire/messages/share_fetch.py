@@ -49,6 +49,8 @@ class AcknowledgementBatch:
     # How long what is released waits, and why something is rejected.
     delay_ms: int = int32(tag=OWN_TAGS)
     reason: str | None = string(nullable="0+", default=None, tag=OWN_TAGS + 1)
+    # Of what is released: nobody saw it, so that this attempt does not count.
+    is_undelivered: bool = boolean(tag=OWN_TAGS + 2)
 
 
 @structure
@@ -116,6 +118,8 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch)
     records: Records | None = records(nullable="0+")
     acquired_records: list[AcquiredRecords] = array(AcquiredRecords)
+    # What the member held and somebody else settled in its name since the session's last answer.
+    settled: list[int] = array(Kind.INT64, tag=OWN_TAGS)
 
 
 @structure
