@@ -31,8 +31,8 @@ def streamer(
         str | None,
         typer.Option(
             metavar="URL",
-            help="kafka://host:port,host:port/topic, or etcd://host:port,host:port/prefix with"
-            " ?form=packed for speed (or MSG_QUEUE_URL)."
+            help="kafka://host:port,host:port/topic, etcd://host:port,host:port/prefix with"
+            " ?form=packed for speed, or http://host:port/topic for a proxy (or MSG_QUEUE_URL)."
             " [default: kafka://127.0.0.1:9092/gpu-telemetry]",
         ),
     ] = None,

@@ -11,16 +11,26 @@ from typing import Any
 from nexus.queue.errors import QueueError
 from nexus.queue.port import Publisher, Reader, Tail
 from nexus.queue.publishing import PublisherOptions
-from nexus.queue.url import EtcdUrl, QueueUrl, parse_queue_url
+from nexus.queue.url import (
+    EtcdUrl,
+    HttpUrl,
+    PublishingUrl,
+    parse_publishing_url,
+    parse_queue_url,
+)
 
 
-def open_publisher(url: str | QueueUrl, options: PublisherOptions | None = None) -> Publisher:
+def open_publisher(url: str | PublishingUrl, options: PublisherOptions | None = None) -> Publisher:
     """Publishes to the queue; it connects in the background."""
-    queue = parse_queue_url(url) if isinstance(url, str) else url
+    queue = parse_publishing_url(url) if isinstance(url, str) else url
     if isinstance(queue, EtcdUrl):
         from nexus.queue.etcd.publisher import EtcdPublisher  # noqa: PLC0415
 
         return EtcdPublisher(queue, options)
+    if isinstance(queue, HttpUrl):
+        from nexus.queue.http_publisher import HttpPublisher  # noqa: PLC0415
+
+        return HttpPublisher(queue, options)
     from nexus.queue.kafka_publisher import KafkaPublisher  # noqa: PLC0415
 
     return KafkaPublisher(queue, options)

@@ -1,4 +1,7 @@
-"""A queue's address: `kafka://host:port,host:port/topic` or `etcd://host:port/prefix`."""
+"""A queue's address: `kafka://host:port,host:port/topic` or `etcd://host:port/prefix`.
+
+Who only publishes may also name a topic behind a proxy: `http://host:port/topic`.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,39 @@ class EtcdUrl:
         return str(replace(self.address, path=self.prefix, options=options))
 
 
+@dataclass(frozen=True, slots=True)
+class HttpUrl:
+    """A topic behind a proxy, which can be published to."""
+
+    base: str
+    topic: str = DEFAULT_TOPIC
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return self.topic + DEAD_LETTERS
+
+    @property
+    def place(self) -> str:
+        """Which queue it is, whatever else the address says."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{self.base}/{self.topic}"
+
+
 QueueUrl = KafkaUrl | EtcdUrl
+PublishingUrl = QueueUrl | HttpUrl
+
+
+def parse_publishing_url(text: str) -> PublishingUrl:
+    """A queue that can be published to: as `parse_queue_url`, or `http://host:port/topic`."""
+    scheme, separator, rest = text.strip().partition("://")
+    if not separator or scheme not in ("http", "https"):
+        return parse_queue_url(text)
+    host, _, topic = rest.partition("/")
+    if not host or "?" in rest or "#" in rest or "@" in host:
+        raise QueueError(f'queue {text}: found "{rest}", expected http://host:port/topic')
+    return HttpUrl(f"{scheme}://{host}", _topic(topic, text))
 
 
 def parse_queue_url(text: str) -> QueueUrl:
@@ -111,13 +146,17 @@ def parse_queue_url(text: str) -> QueueUrl:
 def _kafka(rest: str, text: str) -> KafkaUrl:
     hosts, _, topic = rest.partition("/")
     servers = tuple(_server(host.strip(), text) for host in hosts.split(","))
+    return KafkaUrl(servers, _topic(topic, text))
+
+
+def _topic(topic: str, text: str) -> str:
     topic = topic.strip("/") or DEFAULT_TOPIC
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise QueueError(
             f'queue {text}: "{topic}" is not a topic name; expected letters, digits, dots,'
             " dashes and underscores"
         )
-    return KafkaUrl(servers, topic)
+    return topic
 
 
 def _etcd(text: str) -> EtcdUrl:

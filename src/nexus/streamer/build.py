@@ -12,7 +12,7 @@ from typing import Final
 from nexus.queue.opening import open_publisher
 from nexus.queue.partitioners import partitioner_named
 from nexus.queue.publishing import PublisherOptions
-from nexus.queue.url import EtcdUrl, QueueUrl, parse_queue_url
+from nexus.queue.url import EtcdUrl, PublishingUrl, parse_publishing_url
 from nexus.settings.errors import SettingsError
 from nexus.settings.streamer import MESSAGE_READINGS_MAX, StreamerSection, StreamerSettings
 from nexus.streamer.checkpoint import state_directory
@@ -46,7 +46,7 @@ def build_engine(
             "there is no source: give --source URL (csv:///path, exporter://host:9400, nvml://,"
             " sim://, recording://) or set CSV_FILE"
         )
-    queue = parse_queue_url(settings.streamer.queue)
+    queue = parse_publishing_url(settings.streamer.queue)
     settings = as_queue_wants(settings, queue)
     own = settings.streamer
     partitioner = partitioner_named(own.partitioner)
@@ -67,7 +67,7 @@ def build_engine(
     return Engine(source, publisher, packer, directory, engine_options(settings, source.live, pace))
 
 
-def as_queue_wants(settings: StreamerSettings, queue: QueueUrl) -> StreamerSettings:
+def as_queue_wants(settings: StreamerSettings, queue: PublishingUrl) -> StreamerSettings:
     """The settings for a queue whose address says that every message is one reading in JSON."""
     if not isinstance(queue, EtcdUrl) or queue.form != "json":
         return settings
@@ -81,7 +81,7 @@ def as_queue_wants(settings: StreamerSettings, queue: QueueUrl) -> StreamerSetti
     return replace(settings, streamer=replace(own, encoding="json"))
 
 
-def readings_max(queue: QueueUrl) -> int:
+def readings_max(queue: PublishingUrl) -> int:
     """How many readings a message holds at most. etcd keeps thousands of requests in memory."""
     return _ETCD_READINGS if isinstance(queue, EtcdUrl) else MESSAGE_READINGS_MAX
 
