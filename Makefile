@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-live bench-sharing bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-live bench-sharing bench-proxy bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
 .PHONY: setup-etcd build-nexus run-nexus-pipeline run-nexus-streamer run-nexus-collector run-nexus-api
 
 PYTHON ?= python3
@@ -121,6 +121,10 @@ bench-live: setup ## Measure the live stream, with a broker of its own
 
 bench-sharing: setup ## Measure share groups, with a broker of its own
 	$(BIN)/python bench/sharing.py $(ARGS)
+
+bench-proxy: setup ## Measure the proxy, with a broker of its own
+	@command -v wrk >/dev/null || tools/apt-install wrk || true # without it one figure is missing
+	$(BIN)/python bench/proxy.py $(ARGS)
 
 bench-etcd: setup setup-etcd ## Measure the queue in etcd, with an etcd of its own
 	$(BIN)/python bench/etcd_queue.py $(ARGS)

@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "simulate": "nexus.cli.simulate",
     "collector": "nexus.cli.collector",
     "gateway": "nexus.cli.gateway",
+    "proxy": "nexus.cli.proxy",
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "queue": "nexus.cli.queue",

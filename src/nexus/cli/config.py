@@ -11,9 +11,10 @@ from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import JsonFlag, print_json, print_table
 from nexus.settings import Shown, load_broker_settings
 from nexus.settings.place import Config
+from nexus.settings.proxy import load_proxy_settings
 from nexus.settings.up import load_up_settings
 
-_OTHERS = ("streamer.", "collector.", "gateway.", "up.")
+_OTHERS = ("streamer.", "collector.", "gateway.", "proxy.", "up.")
 
 app = typer.Typer(add_completion=False, help="What the settings are and where they come from.")
 
@@ -34,8 +35,8 @@ def show(
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print every setting as broker, streamer, collector and gateway would see it, and whether
-    flag, environment, file or default decided.
+    """Print every setting as each part would see it, and whether flag, environment, file or
+    default decided.
 
     \b
     Examples:
@@ -58,6 +59,6 @@ def show(
 def _others(config: Config | None) -> list[Shown]:
     """The sections of the other parts; they share the rest with the broker."""
     parts = load_up_settings(config)
-    everyone = (parts.streamer, parts.collector, parts.gateway, parts)
+    everyone = (parts.streamer, parts.collector, parts.gateway, load_proxy_settings(config), parts)
     shown = [line for part in everyone for line in part.shown()]
     return [line for line in shown if line.name.startswith(_OTHERS)]

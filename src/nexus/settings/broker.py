@@ -42,7 +42,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "groups": GroupsSection,
 }
 # Sections of the same file that are for other commands.
-OTHER_PARTS: Final = ("streamer", "collector", "gateway", "up")
+OTHER_PARTS: Final = ("streamer", "collector", "gateway", "proxy", "up")
 
 
 class Shown(NamedTuple):

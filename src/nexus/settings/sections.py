@@ -68,7 +68,7 @@ class BrokerSection:
     @property
     def open_to_network(self) -> bool:
         """Whether either port can be reached from another machine."""
-        return not (_is_loopback(self.host) and _is_loopback(self.http_host))
+        return not (is_loopback(self.host) and is_loopback(self.http_host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,8 @@ def partition_share(topic_bytes: int, partitions: int) -> int:
     return UNLIMITED if topic_bytes == UNLIMITED else max(1, topic_bytes // max(1, partitions))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host can be reached from this machine alone."""
     if host.lower() == "localhost":
         return True
     try:

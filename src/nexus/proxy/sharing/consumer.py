@@ -1,0 +1,75 @@
+"""One HTTP client that takes messages: what it holds, and what waits to be sent to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from nexus.proxy.sharing.deliveries import Delivered
+
+Place = tuple[int, int]  # partition and offset
+
+
+class Consumer:
+    """Holds at most `most` messages that are not settled."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held: dict[Place, float] = {}  # until when
+        self.ready: deque[Delivered] = deque()
+        self.is_ended = False
+        self._news = asyncio.Event()
+
+    @property
+    def room(self) -> int:
+        return 0 if self.is_ended else self.most - len(self.held)
+
+    def give(self, delivered: Delivered, until: float) -> None:
+        """Hand it a message, which it holds until then."""
+        self.held[delivered.place] = until
+        self.ready.append(delivered)
+        self._news.set()
+
+    def settled(self, place: Place) -> None:
+        """A message is not its any more."""
+        self.held.pop(place, None)
+
+    def forget_expired(self, now: float) -> int:
+        """Messages whose time is up go to others; how many there were."""
+        # They were given in the order in which their times end.
+        expired = 0
+        while self.held:
+            place = next(iter(self.held))
+            if self.held[place] > now:
+                break
+            del self.held[place]
+            expired += 1
+        return expired
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.is_ended = True
+        self._news.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for a message, or for the end; false when the time was up first."""
+        if self.ready or self.is_ended:
+            return True
+        self._news.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def take(self, most_bytes: int) -> list[Delivered]:
+        """What is ready, up to about so many bytes and at least one, if its time is not up."""
+        taken: list[Delivered] = []
+        size = 0
+        while self.ready and size < most_bytes:
+            delivered = self.ready.popleft()
+            if delivered.place in self.held:
+                taken.append(delivered)
+                size += len(delivered.record.value or b"") + 200
+        return taken

@@ -1,0 +1,285 @@
+"""Messages over HTTP to one broker: written once, as safe as asked, the answer says where."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from nexus.queue.partitioners import murmur2
+from support.broker import BrokerProcess
+from support.confluent import values_in
+from support.needs import need_program
+from support.proxies import ProxyProcess
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    made = BrokerProcess(tmp_path_factory.mktemp("proxy-broker"))
+    made.start()
+    yield made
+    assert made.faults() == []
+    made.kill()
+
+
+@pytest.fixture(scope="module")
+def proxies(
+    broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ProxyProcess, ProxyProcess]]:
+    folder = tmp_path_factory.mktemp("proxies")
+    made = [ProxyProcess(folder / name, broker.bootstrap) for name in ("one", "two")]
+    try:
+        for proxy in made:
+            proxy.start()
+        yield made[0], made[1]
+        for proxy in made:
+            assert "Traceback" not in proxy.said
+    finally:
+        for proxy in made:
+            proxy.stop()
+
+
+@pytest.fixture
+def proxy(proxies: tuple[ProxyProcess, ProxyProcess]) -> ProxyProcess:
+    return proxies[0]
+
+
+def everything(broker: BrokerProcess, topic: str, partitions: int = 12) -> list[bytes | None]:
+    return [v for n in range(partitions) for v in values_in(broker.bootstrap, topic, n)]
+
+
+def test_a_message_is_where_the_answer_says(broker: BrokerProcess, proxy: ProxyProcess) -> None:
+    written = proxy.produce("where", {"a": 1}, key="gpu-7")
+    assert written["partition"] == murmur2(b"gpu-7") % 12
+    assert written["id"] == f"{written['partition']}-{written['offset']}"
+    assert values_in(broker.bootstrap, "where", written["partition"]) == [b'{"a":1}']
+
+
+def test_curl_needs_no_more_than_a_line(broker: BrokerProcess, proxy: ProxyProcess) -> None:
+    words = [need_program("curl"), "-sS", "-d", '{"payload": "hello"}']
+    said = subprocess.run(
+        [*words, f"{proxy.url}/produce?topic=curled"], capture_output=True, text=True, check=True
+    )
+    assert '"offset":0' in said.stdout
+    assert everything(broker, "curled") == [b'"hello"']
+
+
+def test_raw_bytes_arrive_as_they_were(broker: BrokerProcess, proxy: ProxyProcess) -> None:
+    answer = proxy.post(
+        "/produce?topic=raw&partition=2", content=b"\x00\xff", headers={"content-type": "a/b"}
+    )
+    assert answer.json()["partition"] == 2
+    assert values_in(broker.bootstrap, "raw", 2) == [b"\x00\xff"]
+
+
+def test_concurrent_single_messages_are_all_written_once(
+    broker: BrokerProcess, proxy: ProxyProcess
+) -> None:
+    before = broker.metric("nexus_broker_requests_total", api="Produce")
+    with httpx.Client(base_url=proxy.url, timeout=60) as client, ThreadPoolExecutor(16) as pool:
+
+        def send(number: int) -> str:
+            answer = client.post("/produce?topic=many", json={"payload": number})
+            assert answer.status_code == 200, answer.text
+            return str(answer.json()["id"])
+
+        ids = list(pool.map(send, range(400)))
+    assert len(set(ids)) == 400
+    assert sorted(int(v or b"") for v in everything(broker, "many")) == list(range(400))
+    # Those that waited together went in one request.
+    assert broker.metric("nexus_broker_requests_total", api="Produce") - before < 400
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
+def test_a_batch_keeps_the_order_of_each_key(
+    broker: BrokerProcess, proxy: ProxyProcess, kind: str
+) -> None:
+    topic = "batch-" + kind.rpartition("/")[2]
+    items = [f'{{"payload":{n},"key":"k{n % 5}"}}' for n in range(5000)]
+    body = f"[{','.join(items)}]" if kind.endswith("/json") else "\n".join(items)
+    answer = proxy.post(
+        f"/produce/batch?topic={topic}", content=body, headers={"content-type": kind}
+    )
+    assert answer.status_code == 200, answer.text
+    assert len(set(answer.json()["ids"])) == 5000
+    for partition in range(12):
+        found = [int(v or b"") for v in values_in(broker.bootstrap, topic, partition)]
+        for residue in range(5):
+            mine = [n for n in found if n % 5 == residue]
+            assert mine == sorted(mine)
+    assert len(everything(broker, topic)) == 5000
+
+
+def test_a_batch_larger_than_one_of_the_brokers_is_divided(
+    broker: BrokerProcess, proxy: ProxyProcess
+) -> None:
+    items = [{"payload": "x" * 100_000, "partition": 1} for _ in range(40)]
+    answer = proxy.post("/produce/batch?topic=large", json=items)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["ids"] == [f"1-{n}" for n in range(40)]
+
+
+@pytest.mark.parametrize(("acks", "status"), [("all", 200), ("1", 200), ("0", 202)])
+def test_acks_say_how_safe_a_message_must_be(
+    broker: BrokerProcess, proxy: ProxyProcess, acks: str, status: int
+) -> None:
+    topic = f"acks-{acks}"
+    answer = proxy.post(f"/produce?topic={topic}&acks={acks}", json={"payload": 1})
+    assert answer.status_code == status
+    assert (answer.json()["id"] is None) == (acks == "0")
+    wait_until(lambda: everything(broker, topic) == [b"1"], what="the message")
+
+
+def test_a_key_makes_a_retry_safe_at_any_instance_and_after_a_restart(
+    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+) -> None:
+    one, two = proxies
+
+    def send(proxy: ProxyProcess, **more: Any) -> httpx.Response:
+        return proxy.post(
+            "/produce?topic=once", json={"payload": 1}, headers={"Idempotency-Key": "a"}, **more
+        )
+
+    first = send(one).json()
+    assert send(one).json() == first
+    assert send(two).json() == first
+    one.kill()  # without a word, as a crash
+    one.start()
+    assert send(one).json() == first
+    broker.kill()
+    broker.start()
+    again = wait_until(lambda: _written(send(two)), within=30, what="the broker back")
+    assert again == first
+    assert everything(broker, "once") == [b"1"]
+
+
+def _written(answer: httpx.Response) -> Any:
+    return answer.json() if answer.status_code == 200 else None
+
+
+def test_a_batch_with_a_key_is_written_once(
+    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+) -> None:
+    items = [{"payload": n, "key": f"k{n}"} for n in range(300)]
+    answers = [
+        proxy.post("/produce/batch?topic=once-b", json=items, headers={"Idempotency-Key": "b"})
+        for proxy in (*proxies, *proxies)
+    ]
+    assert len({str(answer.json()) for answer in answers}) == 1
+    assert len(everything(broker, "once-b")) == 300
+
+
+def test_a_key_that_comes_with_another_message_is_refused(proxy: ProxyProcess) -> None:
+    headers = {"Idempotency-Key": "c"}
+    assert proxy.post("/produce?topic=o", json={"payload": 1}, headers=headers).is_success
+    other = proxy.post("/produce?topic=o", json={"payload": 2}, headers=headers)
+    assert (other.status_code, other.json()["type"]) == (422, "urn:nexus:problem:other-body")
+
+
+def test_topics_can_be_made_with_what_they_need(proxy: ProxyProcess) -> None:
+    wanted = {"name": "made", "partitions": 3, "configs": {"retention.ms": "60000"}}
+    answer = proxy.post("/topics", json=wanted)
+    assert (answer.status_code, answer.json()["partitions"]) == (201, 3)
+    assert proxy.post("/topics", json=wanted).status_code == 409
+    assert "made" in [topic["name"] for topic in proxy.get("/topics").json()["topics"]]
+    bad = proxy.post("/topics", json={"name": "bad", "configs": {"what": "1"}})
+    assert bad.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/produce", 400),
+        ("/produce?topic=a/b", 400),
+        ("/produce?topic=..", 400),
+        ("/produce?topic=t&partition=99", 400),
+        ("/produce?topic=t&acks=2", 400),
+        ("/produce?topic=__consumer_offsets", 422),
+        ("/nothing", 404),
+        ("/status", 405),
+    ],
+)
+def test_what_is_wrong_is_a_problem_document(proxy: ProxyProcess, path: str, status: int) -> None:
+    answer = proxy.post(path, json={"payload": 1})
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == status
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(proxy: ProxyProcess) -> None:
+    def without_length() -> Iterator[bytes]:
+        for _ in range(20):
+            yield b" " * (1 << 20)
+
+    assert proxy.post("/produce?topic=t", content=b" " * (17 << 20)).status_code == 413
+    assert proxy.post("/produce?topic=t", content=without_length()).status_code == 413
+
+
+def test_a_message_larger_than_the_topic_takes_is_refused_alone(proxy: ProxyProcess) -> None:
+    large = proxy.post("/produce?topic=t&partition=0", json={"payload": "x" * 2_000_000})
+    assert large.status_code == 413, large.text
+    proxy.produce("t", 1, partition=0)
+
+
+def test_pages_of_other_sites_are_refused(proxy: ProxyProcess) -> None:
+    answer = proxy.post(
+        "/produce?topic=t", json={"payload": 1}, headers={"Origin": "http://elsewhere.example"}
+    )
+    assert answer.status_code == 403
+    same = proxy.post("/produce?topic=t", json={"payload": 1}, headers={"Origin": proxy.url})
+    assert same.status_code == 200
+
+
+def test_without_a_broker_it_says_so_and_when_to_come_again(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "broker")
+    proxy = ProxyProcess(tmp_path / "proxy", broker.bootstrap)
+    try:
+        proxy.start()
+        answer = proxy.post("/produce?topic=t", json={"payload": 1})
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "1"
+        assert "no broker answers" in answer.json()["detail"]
+        assert proxy.get("/ready").status_code == 503
+        assert proxy.get("/health").status_code == 200
+        broker.start()
+        wait_until(lambda: proxy.get("/ready").is_success, within=30, what="the proxy ready")
+        proxy.produce("t", 1)
+    finally:
+        proxy.stop()
+        broker.kill()
+
+
+def test_over_a_restart_of_the_only_broker_every_answer_is_true(
+    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+) -> None:
+    proxy = proxies[1]
+    stopping = threading.Event()
+    statuses: list[int] = []
+
+    def send() -> None:
+        with httpx.Client(base_url=proxy.url, timeout=60) as client:
+            while not stopping.is_set():
+                answer = client.post("/produce?topic=restart", json={"payload": 1})
+                statuses.append(answer.status_code)
+
+    with ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(send) for _ in range(4)]
+        wait_until(lambda: statuses.count(200) > 20, within=60, what="messages to flow")
+        broker.restart()
+        so_far = statuses.count(200)
+        wait_until(lambda: statuses.count(200) > so_far + 20, within=60, what="them to go on")
+        stopping.set()
+        for one in sending:
+            one.result()
+    # With no other broker to wait for, some are told to come again: those were not written.
+    assert set(statuses) <= {200, 503}
+    assert len(everything(broker, "restart")) == statuses.count(200)
