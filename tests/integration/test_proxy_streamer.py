@@ -21,7 +21,12 @@ def test_a_streamer_publishes_through_a_proxy(tmp_path: Path, encoding: str) -> 
     proxy = ProxyProcess(tmp_path / "proxy", broker.bootstrap)
     try:
         proxy.start()
-        words = [str(NEXUS), "streamer", "--source", "sim://?hosts=1&gpus=2&seed=1&seconds=3"]
+        words = [
+            str(NEXUS),
+            "streamer",
+            "--source",
+            "sim://?hosts=1&gpus=2&seed=1&duration=3s&catchup=true",
+        ]
         words += ["--queue", f"{proxy.url}/readings", "--state-dir", str(tmp_path / "state")]
         words += ["--http", "127.0.0.1:0", "--encoding", encoding]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

@@ -20,6 +20,9 @@ from support.waiting import wait_until
 READY = re.compile(r"^proxy ready on (?P<url>\S+)$", re.MULTILINE)
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+# One for all: making a client costs more than what it is asked here. Nothing is kept alive, so that
+# a proxy that was started anew is not asked over its predecessor's connection.
+HTTP = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
@@ -90,10 +93,10 @@ class ProxyProcess:
         return int(found[1]) * 1024
 
     def post(self, path: str, **more: Any) -> httpx.Response:
-        return httpx.post(self.url + path, timeout=60, **more)
+        return HTTP.post(self.url + path, **more)
 
     def get(self, path: str, **more: Any) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=60, **more)
+        return HTTP.get(self.url + path, **more)
 
     def produce(self, topic: str, payload: Any, **params: Any) -> dict[str, Any]:
         """Where a message went, which must have been written."""

@@ -27,7 +27,8 @@ def take_down(made: Topology, node: int) -> None:
 
 
 def by_key(routing: Routing, key: bytes, **more: Any) -> tuple[int, int | None]:
-    return tuple(routing.by_key("t", key, PARTITIONS, **{"may_move": True, **more}))
+    place = routing.by_key("t", key, PARTITIONS, **{"may_move": True, **more})
+    return place.partition, place.home
 
 
 def test_a_key_goes_where_kafkas_producers_send_it() -> None:

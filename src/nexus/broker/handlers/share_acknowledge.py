@@ -74,12 +74,12 @@ async def _settled(
     is_by_others: bool,
 ) -> PartitionData:
     answer = PartitionData(partition_index=place.number)
+    if is_by_others:
+        # Before anything is free: what the member then takes again must not seem settled to it.
+        broker.sharing.sessions.settled_by_others(key, place, _offsets(said))
     error = await settle(broker, key.group, key.member, place, said.acknowledgement_batches)
     if isinstance(error, NotHeld):
         answer.not_held = error.offsets
-    if is_by_others and (error is None or isinstance(error, NotHeld)):
-        settled = _offsets(said).difference(answer.not_held)
-        broker.sharing.sessions.settled_by_others(key, place, settled)
     if error is not None:
         answer.error_code, answer.error_message = error.code, str(error)
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

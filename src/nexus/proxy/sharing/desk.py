@@ -64,9 +64,7 @@ class Desk:
     def join(self, consumer: Consumer) -> None:
         """Share messages with one more client."""
         self.consumers.append(consumer)
-        while self._spare and consumer.room:
-            delivered, until = self._spare.popleft()
-            self._give(consumer, delivered, until)
+        self._hand_spare()
         self._room.set()
         self.look()
 
@@ -93,6 +91,7 @@ class Desk:
             consumer = self._holders.pop(place, None)
             if consumer is not None:
                 consumer.settled(place)
+        self._hand_spare()
         self._room.set()
 
     def look(self) -> None:
@@ -191,6 +190,11 @@ class Desk:
         else:
             self._give(consumer, delivered, until)
 
+    def _hand_spare(self) -> None:
+        """What came when there was no room goes to whoever has some now."""
+        while self._spare and any(consumer.room > 0 for consumer in self.consumers):
+            self._hand(*self._spare.popleft())
+
     def _give(self, consumer: Consumer, delivered: Delivered, until: float) -> None:
         self._holders[delivered.place] = consumer
         consumer.give(delivered, until)
@@ -201,6 +205,7 @@ class Desk:
             self._spare.popleft()
         for consumer in self.consumers:
             consumer.forget_expired(now)
+        self._hand_spare()
 
     # Inside ---------------------------------------------------------------------------------------
 

@@ -48,14 +48,15 @@ class Sharing:
     ) -> AsyncIterator[bytes]:
         """A client's events; they end when the client is closed or the proxy stops."""
         await self._topics.find_or_make(topic, deadline)
-        desk = self._desk((group, topic, False))
-        consumer = Consumer(most)
-        desk.join(consumer)
-        return self._events(desk, consumer, heartbeat_s)
+        self._check_room()
+        return self._events((group, topic, False), Consumer(most), heartbeat_s)
 
     async def _events(
-        self, desk: Desk, consumer: Consumer, heartbeat_s: float
+        self, key: Key, consumer: Consumer, heartbeat_s: float
     ) -> AsyncIterator[bytes]:
+        # Joined only now: events that nobody ever begins to read are never ended either.
+        desk = self._desk(key)
+        desk.join(consumer)
         try:
             yield OPENING
             while not consumer.is_ended:
@@ -74,6 +75,7 @@ class Sharing:
     ) -> list[dict[str, object]]:
         """Up to so many messages; waits for the first one only."""
         await self._topics.find_or_make(topic, deadline)
+        self._check_room()
         desk = self._desk((group, topic, True))
         consumer = Consumer(most)
         desk.join(consumer)
@@ -116,13 +118,13 @@ class Sharing:
             if desk is not None:
                 desk.settled([(one.partition, one.offset)])
 
-    def _desk(self, key: Key) -> Desk:
-        if self._is_closed or self.consumers >= CONSUMERS_MAX:
+    def _check_room(self) -> None:
+        if self._is_closed or self.consumers >= CONSUMERS_MAX or len(self._desks) >= DESKS_MAX:
             raise Overloaded("no more clients can take messages here")
+
+    def _desk(self, key: Key) -> Desk:
         desk = self._desks.get(key)
         if desk is None:
-            if len(self._desks) >= DESKS_MAX:
-                raise Overloaded(f"clients of {DESKS_MAX} groups and topics are here")
             group, topic, is_detached = key
             desk = Desk(self._topology, self._acknowledging, group, topic, is_detached=is_detached)
             self._desks[key] = desk
