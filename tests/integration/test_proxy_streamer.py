@@ -25,7 +25,7 @@ def test_a_streamer_publishes_through_a_proxy(tmp_path: Path, encoding: str) -> 
             str(NEXUS),
             "streamer",
             "--source",
-            "sim://?hosts=1&gpus=2&seed=1&duration=3s&catchup=true",
+            "sim://?hosts=1&gpus=2&seed=1&duration=3s",
         ]
         words += ["--queue", f"{proxy.url}/readings", "--state-dir", str(tmp_path / "state")]
         words += ["--http", "127.0.0.1:0", "--encoding", encoding]

@@ -26,8 +26,10 @@ class Message(NamedTuple):
     @property
     def size(self) -> int:
         """About how many bytes it takes in a batch."""
-        headers = sum(len(name) + len(value or b"") + 2 for name, value in self.headers)
-        return len(self.value or b"") + len(self.key or b"") + headers + RECORD_OVERHEAD_BYTES
+        size = RECORD_OVERHEAD_BYTES + len(self.value or b"") + len(self.key or b"")
+        for name, value in self.headers:
+            size += len(name) + len(value or b"") + 2
+        return size
 
 
 class Written(NamedTuple):
@@ -66,10 +68,11 @@ def chunks(messages: Iterable[Message]) -> Iterator[tuple[list[Message], int]]:
     lot: list[Message] = []
     size = 0
     for message in messages:
-        if lot and size + message.size > BATCH_BYTES_MAX:
+        grown = size + message.size
+        if lot and grown > BATCH_BYTES_MAX:
             yield lot, size
-            lot, size = [], 0
+            lot, grown = [], grown - size
         lot.append(message)
-        size += message.size
+        size = grown
     if lot:
         yield lot, size

@@ -66,8 +66,13 @@ class Producing:
         if idempotency_key is not None:
             return await self._write_once(topic, messages, acks, deadline, idempotency_key)
         placed: dict[Chosen, list[int]] = {}
+        anywhere: Chosen | None = None  # what may go anywhere stays together
         for number, message in enumerate(messages):
-            placed.setdefault(self._choose(topic, message), []).append(number)
+            if message.key is not None or message.partition is not None:
+                chosen = self._choose(topic, message)
+            else:
+                chosen = anywhere = anywhere or self._choose(topic, message)
+            placed.setdefault(chosen, []).append(number)
         if len(placed) == 1 and len(messages) == 1:
             (chosen,) = placed
             return await self._write_to(topic, chosen, messages, acks, deadline)
