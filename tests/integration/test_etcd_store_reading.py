@@ -118,7 +118,7 @@ def test_lists_of_gpus_never_read_their_readings(
 def test_a_page_of_a_long_span_does_not_read_the_span(
     filled: EtcdFilled, monkeypatch: pytest.MonkeyPatch, descending: bool
 ) -> None:
-    monkeypatch.setattr("nexus.store.delta.paging.SLICE_ROWS", 2000)  # rows of files: 100 keys
+    monkeypatch.setattr("nexus.store.questions.paging.SLICE_ROWS", 2000)  # rows of files: 100 keys
     filled.add(every_second(2, 40))
     long = Span(-(2**62), 2**62)
     with opened_at(filled.url) as asked:

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from nexus.store.delta import summary as summaries
 from nexus.store.port import (
     GPU_KEY,
     LATEST_KEY,
@@ -29,6 +28,7 @@ from nexus.store.port import (
     group_rows,
     summary_groups,
 )
+from nexus.store.questions import summary as summaries
 from nexus.telemetry.catalogue import METRICS
 from support.derived import HOUR, Row, expected_gpus, expected_latest, expected_rollup
 from support.lakes import (

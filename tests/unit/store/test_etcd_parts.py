@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.etcd.results import KeyValue
-from nexus.store.delta.spans import Stretch
 from nexus.store.etcd.documents import GPU_SCHEMA, Known
 from nexus.store.etcd.index import Index
 from nexus.store.etcd.layout import StoreLayout, data_keys
 from nexus.store.etcd.parts import Surveyed, _told_first
 from nexus.store.port import ANY, Selection
+from nexus.store.questions.spans import Stretch
 
 LAYOUT = StoreLayout("/telemetry/a/b")
 moments = st.integers(0, 1000)

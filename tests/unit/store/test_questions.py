@@ -19,7 +19,6 @@ import pytest
 
 from nexus.lake import files
 from nexus.lake.table import LakeTable
-from nexus.store.delta import database, paging
 from nexus.store.errors import BadKey, TooMuch, Unsupported
 from nexus.store.port import (
     ANY,
@@ -33,6 +32,7 @@ from nexus.store.port import (
     Span,
     last_key,
 )
+from nexus.store.questions import database, paging
 from nexus.telemetry.tables import TABLES
 from support.derived import HOUR, MINUTE, NOON, canonical
 from support.lake import FENCE, written

@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.store.delta.coverage import STRETCHES_MAX, Rolled, coverage
-from nexus.store.delta.slices import Weight, slices
-from nexus.store.delta.spans import Stretch, clipped, inner, joined, less, outer
+from nexus.store.questions.coverage import STRETCHES_MAX, Rolled, coverage
+from nexus.store.questions.slices import Weight, slices
+from nexus.store.questions.spans import Stretch, clipped, inner, joined, less, outer
 
 moments = st.integers(-100, 400)
 stretches = st.lists(st.tuples(moments, st.integers(1, 50)), max_size=8).map(

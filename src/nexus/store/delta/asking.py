@@ -8,33 +8,32 @@ from typing import Any
 
 import pyarrow as pa
 
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.database import Database
 from nexus.store.delta.folding import Folds
 from nexus.store.delta.following import Pins
-from nexus.store.delta.listing import Held, Listing
-from nexus.store.delta.live import Live
-from nexus.store.delta.spans import Stretch
+from nexus.store.delta.listing import Listing
+from nexus.store.delta.live import Live, LiveState
+from nexus.store.delta.rolled import rolled
 from nexus.store.port import Selection
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.coverage import Rolled
+from nexus.store.questions.database import Database
+from nexus.store.questions.held import Held
+from nexus.store.questions.spans import Stretch
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """One snapshot's tables, to be asked."""
+class DeltaAsking:
+    """One snapshot's tables, to be asked; see `Asking`."""
 
     pins: Pins
     database: Database
     live: Live
     folds: Folds
-    removed: Callable[[str], bool]  # whether readings of a day were removed by retention
-    clock: Callable[[], float]
+    removed: Callable[[str], bool]
+    now_s: Callable[[], float]
     unknown_after_s: float
 
-    def table(self, name: str) -> Listing | None:
-        return self.pins.tables.get(name)
-
     def files(self, name: str, stretches: Sequence[Stretch], which: Selection) -> list[Held]:
-        """The files of a table that may hold rows of these times and series."""
         table = self.table(name)
         if table is None:
             return []
@@ -42,7 +41,6 @@ class Asking:
         return self.folds.instead(table, files) if name == "readings" else files
 
     def source(self, name: str, files: Sequence[Held], conditions: Conditions) -> str:
-        """A table of these files, for the FROM of a statement."""
         paths = self.database.paths(name, [file.path for file in files])
         return f"read_parquet({conditions.bind(paths)}, hive_partitioning = false)"
 
@@ -52,18 +50,19 @@ class Asking:
         return self.database.ask(sql, params, tables)
 
     def share(self, which: Selection) -> float:
-        """About what part of all rows are of the GPUs that were named."""
         gpus = self.table("gpus")
         known = sum(file.rows for file in gpus.files()) if gpus is not None else 0
         return min(1.0, len(which.uuids) / known) if which.uuids and known else 1.0
 
+    def known(self) -> LiveState:
+        return self.live.at(self.pins)
 
-def as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with exactly the columns of a schema."""
-    columns = [_column(rows, field) for field in schema]
-    return pa.table(columns, schema=schema)
+    def rolled(self, name: str, width: int, asked: Stretch) -> Rolled | None:
+        return rolled(name, width, asked, pins=self.pins, live=self.live, removed=self.removed)
 
+    def days(self, name: str, whole: Stretch) -> set[str]:
+        table = self.table(name)
+        return set() if table is None else set(table.held_days(whole))
 
-def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    column = rows.column(field.name)
-    return column if column.type == field.type else column.cast(field.type)
+    def table(self, name: str) -> Listing | None:
+        return self.pins.tables.get(name)

@@ -10,16 +10,17 @@ import pyarrow as pa
 from nexus.lake.files import TableFiles
 from nexus.lake.history import commit_name
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.listing import Listing, moment
+from nexus.store.delta.asking import DeltaAsking
+from nexus.store.delta.listing import Listing
 from nexus.store.errors import StoreAway
 from nexus.store.port import TABLE_ROWS
+from nexus.store.questions.held import moment
 from nexus.telemetry.tables import TABLES
 
 _FAR: Final = 2**60  # beyond this a bound says only that there is none
 
 
-def tables(asking: Asking, store: StoreUrl) -> pa.Table:
+def tables(asking: DeltaAsking, store: StoreUrl) -> pa.Table:
     """A row for each table that exists; see the port."""
     pinned = [asking.pins.tables[name] for name in TABLES if name in asking.pins.tables]
     return pa.Table.from_pylist([_row(store, table) for table in pinned], TABLE_ROWS)

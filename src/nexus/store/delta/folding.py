@@ -21,7 +21,8 @@ import pyarrow as pa
 from nexus.lake.files import NewFile, TableFiles
 from nexus.lake.merge import merged
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.listing import Held, Listing
+from nexus.store.delta.listing import Listing
+from nexus.store.questions.held import Held
 from nexus.telemetry.tables import TABLES
 
 _log: Final = logging.getLogger(__name__)

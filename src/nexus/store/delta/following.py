@@ -18,8 +18,9 @@ from nexus.lake.fence import READINGS_APP, REMOVED_APP
 from nexus.lake.history import commits
 from nexus.lake.table import LakeTable
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.listing import Held, Listing, held, listing_of
+from nexus.store.delta.listing import Listing, held, listing_of
 from nexus.store.errors import StoreAway
+from nexus.store.questions.held import Held
 from nexus.telemetry.tables import TABLES, TableSpec
 
 CLOSED_APP: Final = "closed"  # in rollups: seconds since 1970; all windows before are stored

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import date, timedelta
+from typing import Any, Final
 
 from nexus.lake.datafile import DataFile, file_of_add
-from nexus.store.delta.spans import DAY, Stretch
+from nexus.store.questions.held import EPOCH, TICK, Held
+from nexus.store.questions.spans import DAY, Stretch
 from nexus.telemetry.tables import TableSpec
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK: Final = timedelta(microseconds=1)
 _FAR: Final = 2**62
 UNPARTED: Final = ""  # the one part of a table that is not parted by day
 
 Actions = Iterable[Mapping[str, Any]]
-
-
-class Held(NamedTuple):
-    """A file and what statistics say of the rows in it; bounds may be wider than the rows."""
-
-    path: str
-    rows: int
-    size: int
-    low: int  # of the table's time, both ends in
-    high: int
-    uuids: tuple[str, str] | None
-
-    def may_hold(self, uuids: Sequence[str]) -> bool:
-        """Whether one of these GPUs, which are in order, can have a row; any if there are none."""
-        if not uuids or self.uuids is None:
-            return True
-        low, high = self.uuids
-        first = bisect_left(uuids, low)
-        return first < len(uuids) and uuids[first] <= high
 
 
 def held(file: DataFile) -> Held:
@@ -126,14 +105,6 @@ def listing_of(
     return Listing(spec, version, days, numbers)
 
 
-def moment(micros: int) -> datetime:
-    """A whole number as a moment; one beyond the calendar is its end."""
-    try:
-        return _EPOCH + micros * _TICK
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
-
-
 def _own(
     days: dict[str, Mapping[str, Held]], own: dict[str, dict[str, Held]], day: str
 ) -> dict[str, Held]:
@@ -150,15 +121,15 @@ def _day(partition: Mapping[str, str]) -> str:
 
 def _day_name(number: int) -> str:
     try:
-        return (_EPOCH.date() + timedelta(days=number)).isoformat()
+        return (EPOCH.date() + timedelta(days=number)).isoformat()
     except OverflowError:
         return UNPARTED
 
 
 def _bounds(file: DataFile) -> tuple[int, int]:
     if file.low is not None and file.high is not None:
-        return (file.low - _EPOCH) // _TICK, (file.high - _EPOCH) // _TICK
+        return (file.low - EPOCH) // TICK, (file.high - EPOCH) // TICK
     if "day" not in file.partition:
         return -_FAR, _FAR
-    start = (date.fromisoformat(file.partition["day"]) - _EPOCH.date()).days * DAY
+    start = (date.fromisoformat(file.partition["day"]) - EPOCH.date()).days * DAY
     return start, start + DAY - 1

@@ -19,18 +19,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.database import Database, FilesGone
-from nexus.store.delta.devices import devices
 from nexus.store.delta.following import Pins
-from nexus.store.delta.listing import Held, Listing, moment
-from nexus.store.delta.spans import HOUR, MINUTE, SECOND, Stretch, joined, outer
+from nexus.store.delta.listing import Listing
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.database import Database, FilesGone
+from nexus.store.questions.devices import devices
+from nexus.store.questions.held import Held, moment
+from nexus.store.questions.known import FIRST, STATE
+from nexus.store.questions.spans import HOUR, MINUTE, SECOND, Stretch, joined, outer
 from nexus.telemetry.identity import SERIES_COLUMNS
-from nexus.telemetry.reading import READING_SCHEMA, TIMESTAMP
+from nexus.telemetry.reading import READING_SCHEMA
 from nexus.telemetry.scalars import scalar
 
-FIRST: Final = "first"  # since when there are readings that the tables did not know of
-STATE: Final = pa.schema([*READING_SCHEMA, pa.field(FIRST, TIMESTAMP)])
 KEPT: Final = 3  # versions of it
 FILES_ROWS: Final = 2_000_000  # of new readings, in one statement
 ANEW_S: Final = 300.0  # after which it is read anew, without series that ended meanwhile
@@ -45,7 +45,7 @@ Versions = tuple[int, int | None, int | None, int | None]
 
 
 @dataclass
-class State:
+class LiveState:
     """All last readings, at one version of the tables."""
 
     era: int
@@ -69,7 +69,8 @@ class State:
 
     @cached_property
     def _devices(self) -> pa.Table:
-        return devices(self._database, self.last, self._gpus)
+        files = [] if self._gpus is None else [file.path for file in self._gpus.files()]
+        return devices(self._database, self.last, files)
 
     @cached_property
     def _uuids(self) -> list[str]:
@@ -89,10 +90,10 @@ class Live:
         self._recent_us = recent_us
         self._clock = clock
         self._turn = threading.Lock()
-        self._states: OrderedDict[Versions, State] = OrderedDict()
+        self._states: OrderedDict[Versions, LiveState] = OrderedDict()
         self._minutes: OrderedDict[str, tuple[Stretch, ...]] = OrderedDict()
 
-    def at(self, pins: Pins) -> State:
+    def at(self, pins: Pins) -> LiveState:
         """What is known at the pinned versions."""
         versions = _versions(pins)
         found = self._states.get(versions)
@@ -137,7 +138,7 @@ class Live:
 
     # How a state is made
 
-    def _made(self, pins: Pins) -> State:
+    def _made(self, pins: Pins) -> LiveState:
         readings = pins.tables.get("readings")
         version = -1 if readings is None else readings.version
         before = self._before(pins, version)
@@ -151,7 +152,7 @@ class Live:
             new = _present(pins, pins.arrivals.after(_both_stand_for(pins)))
         for files in _portions(new):
             last = self._merged(pins, last, horizon, files)
-        return State(
+        return LiveState(
             pins.era, version, last, horizon, base_at, self._database, pins.tables.get("gpus")
         )
 
@@ -165,7 +166,7 @@ class Live:
         now = round(self._clock() * SECOND)
         return None if newest is None else min(newest, now) - self._recent_us
 
-    def _before(self, pins: Pins, version: int) -> State | None:
+    def _before(self, pins: Pins, version: int) -> LiveState | None:
         """An earlier state to go on from, if that is less work than to read the tables."""
         states = [state for state in self._states.values() if state.era == pins.era]
         earlier = [state for state in states if state.readings <= version]

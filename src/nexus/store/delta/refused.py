@@ -6,19 +6,20 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_key, checked_limit, ordering
-from nexus.store.delta.paging import asked, filled, moment_of, slice_rows, weights
-from nexus.store.delta.slices import slices
-from nexus.store.delta.spans import Stretch
+from nexus.store.delta.asking import DeltaAsking
 from nexus.store.port import ANY, QUARANTINE_KEY, QUARANTINE_ROWS, RAW_MAX, Page, Span
+from nexus.store.questions.asking import as_schema
+from nexus.store.questions.conditions import Conditions, checked_key, checked_limit, ordering
+from nexus.store.questions.paging import asked, filled, moment_of, slice_rows, weights
+from nexus.store.questions.slices import slices
+from nexus.store.questions.spans import Stretch
 
 # Of a large message the beginning is enough, and a page of them must fit into memory.
 _SHOWN: Final = {"raw": f"raw[1:{RAW_MAX}] AS raw", "raw_size": "octet_length(raw) AS raw_size"}
 _COLUMNS: Final = ", ".join(_SHOWN.get(name, f'"{name}"') for name in QUARANTINE_ROWS.names)
 
 
-def quarantine(asking: Asking, span: Span, reasons: tuple[str, ...], page: Page) -> pa.Table:
+def quarantine(asking: DeltaAsking, span: Span, reasons: tuple[str, ...], page: Page) -> pa.Table:
     """A page of what was refused; see the port."""
     limit = checked_limit(page)
     if page.after is not None:
@@ -33,7 +34,7 @@ def quarantine(asking: Asking, span: Span, reasons: tuple[str, ...], page: Page)
 
 
 def _read(
-    asking: Asking, reasons: tuple[str, ...], piece: Stretch, page: Page, limit: int
+    asking: DeltaAsking, reasons: tuple[str, ...], piece: Stretch, page: Page, limit: int
 ) -> pa.Table:
     files = asking.files("quarantine", [piece], ANY)
     if not files:

@@ -6,62 +6,56 @@ make the windows that they belong to stale, until the rollup has caught up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Final
 
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.coverage import Rolled
-from nexus.store.delta.listing import Held
-from nexus.store.delta.spans import DAY, HOUR, MINUTE, SECOND, Stretch, clipped, joined, less, outer
+from nexus.store.delta.following import Pins
+from nexus.store.delta.live import Live
+from nexus.store.questions.coverage import Rolled
+from nexus.store.questions.spans import DAY, SECOND, Stretch, clipped, joined, less, outer
 
-WIDTHS: Final = {"rollup_1h": HOUR, "rollup_1m": MINUTE}
 _FIRST_DAY: Final = date(1970, 1, 1)
 
 
-def rollups_for(asking: Asking, asked: Stretch, width: int | None) -> list[Rolled]:
-    """The rollups that windows of a width can be made of, the coarsest first; None is any."""
-    found = (
-        _rolled(asking, name, own, asked)
-        for name, own in WIDTHS.items()
-        if width is None or width % own == 0
-    )
-    return [rollup for rollup in found if rollup is not None]
-
-
-def _rolled(asking: Asking, name: str, width: int, asked: Stretch) -> Rolled | None:
-    closed_s = asking.pins.closed_s(name)
+def rolled(
+    name: str,
+    width: int,
+    asked: Stretch,
+    *,
+    pins: Pins,
+    live: Live,
+    removed: Callable[[str], bool],
+) -> Rolled | None:
+    """What a rollup can answer for; None if it does not exist."""
+    closed_s = pins.closed_s(name)
     if closed_s is None:
         return None
     closed = closed_s * SECOND
-    arrived = asking.pins.arrivals.after(asking.pins.stands_for(name))
+    arrived = pins.arrivals.after(pins.stands_for(name))
     if arrived is None:
-        late = _all_days(asking)
+        late = _all_days(pins)
     else:
         low, high = outer(asked, width)
         near = (f for f in arrived if f.low < min(closed, high) and f.high >= low)
-        late = [stretch for file in near for stretch in _times(asking, file)]
+        late = [stretch for file in near for stretch in live.minutes(file)]
     windows = joined(outer(stretch, width) for stretch in late)
-    stale = _less_removed(asking, clipped(windows, *outer(asked, width)))
+    stale = _less_removed(removed, clipped(windows, *outer(asked, width)))
     return Rolled(name, width, closed, stale)
 
 
-def _times(asking: Asking, file: Held) -> Iterable[Stretch]:
-    return asking.live.minutes(file)
-
-
-def _all_days(asking: Asking) -> list[Stretch]:
-    """Every day that has readings: nobody knows which of them are new."""
-    readings = asking.table("readings")
-    days = readings.days if readings is not None else {}
-    return [_day(day) for day in days]
-
-
-def _less_removed(asking: Asking, stale: list[Stretch]) -> list[Stretch]:
+def _less_removed(removed: Callable[[str], bool], stale: list[Stretch]) -> list[Stretch]:
     """Without days of which readings were removed: what is rolled up is all there is of them."""
     days = {number for s in stale for number in range(s.low // DAY, (s.high - 1) // DAY + 1)}
     names = {(_FIRST_DAY + timedelta(days=number)).isoformat() for number in days}
-    return less(stale, joined(_day(name) for name in names if asking.removed(name)))
+    return less(stale, joined(_day(name) for name in names if removed(name)))
+
+
+def _all_days(pins: Pins) -> list[Stretch]:
+    """Every day that has readings: nobody knows which of them are new."""
+    readings = pins.tables.get("readings")
+    days = readings.days if readings is not None else {}
+    return [_day(day) for day in days]
 
 
 def _day(name: str) -> Stretch:

@@ -8,12 +8,13 @@ from typing import TypeVar
 import pyarrow as pa
 
 from nexus.lake.url import StoreUrl
-from nexus.store.delta import contents, fleet, groups, newest, raw, refused, rollups, summary
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.database import FilesGone
+from nexus.store.delta import contents, refused
+from nexus.store.delta.asking import DeltaAsking
 from nexus.store.delta.folding import Folds
 from nexus.store.delta.following import Pins
 from nexus.store.port import GroupSteps, Page, Selection, Span
+from nexus.store.questions import fleet, groups, newest, raw, rollups, summary
+from nexus.store.questions.database import FilesGone
 
 Answer = TypeVar("Answer")
 
@@ -25,7 +26,9 @@ class DeltaSnapshot:
     to the newest versions, once, and stays there.
     """
 
-    def __init__(self, store: StoreUrl, asking: Asking, renewed: Callable[[], Asking]) -> None:
+    def __init__(
+        self, store: StoreUrl, asking: DeltaAsking, renewed: Callable[[], DeltaAsking]
+    ) -> None:
         self._store = store
         self._asking = asking
         self._renewed = renewed
@@ -51,7 +54,7 @@ class DeltaSnapshot:
         return self._answer(lambda asking: fleet.gpu(asking, uuid))
 
     def gpus_named(self, prefix: str) -> list[str]:
-        return self._answer(lambda asking: fleet.gpus_named(asking, prefix))
+        return self._answer(lambda asking: fleet.named(asking.known().uuids(), prefix))
 
     def readings(self, which: Selection, span: Span, page: Page) -> pa.Table:
         return self._answer(lambda asking: raw.readings(asking, which, span, page))
@@ -80,7 +83,7 @@ class DeltaSnapshot:
     def tables(self) -> pa.Table:
         return self._answer(lambda asking: contents.tables(asking, self._store))
 
-    def _answer(self, question: Callable[[Asking], Answer]) -> Answer:
+    def _answer(self, question: Callable[[DeltaAsking], Answer]) -> Answer:
         try:
             return question(self._asking)
         except FilesGone:

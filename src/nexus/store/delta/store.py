@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Final
 
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.database import Database
+from nexus.store.delta.asking import DeltaAsking
 from nexus.store.delta.folding import Folder
 from nexus.store.delta.following import Following, Pins
 from nexus.store.delta.live import RECENT, Live
 from nexus.store.delta.snapshot import DeltaSnapshot
-from nexus.store.delta.spans import SECOND
 from nexus.store.errors import StoreAway
+from nexus.store.questions.database import Database
+from nexus.store.questions.spans import SECOND
 
 FRESH_S: Final = 0.25  # between two looks at the logs
 STALE_S: Final = 2.0  # beyond which a question waits for the look that another has begun
@@ -69,15 +69,15 @@ class DeltaStore:
         finally:
             self._turn.release()
 
-    def _renewed(self) -> Asking:
+    def _renewed(self) -> DeltaAsking:
         """The newest versions, looked at anew: files of the last ones are gone."""
         with self._turn:
             self._following.forget()
             self._pins = self._following.look()
         return self._asking(self._pins)
 
-    def _asking(self, pins: Pins) -> Asking:
-        return Asking(
+    def _asking(self, pins: Pins) -> DeltaAsking:
+        return DeltaAsking(
             pins,
             self._database,
             self._live,

@@ -1,32 +1,38 @@
 """What every question stands on, where readings are keys.
 
-The questions are those of the Delta store, which ask for files: here parts of the keys are in
-their place. So both stores answer with the same statements, and cannot come to differ.
+Questions ask for files: here parts of the keys are in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.listing import Held
-from nexus.store.delta.spans import Stretch
+from nexus.store.etcd.newest import Newest
 from nexus.store.etcd.parts import Part, Source, Surveyed, survey
 from nexus.store.port import Selection
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.coverage import Rolled
+from nexus.store.questions.database import Database
+from nexus.store.questions.held import Held
+from nexus.store.questions.known import Whole
+from nexus.store.questions.spans import Stretch
 
 # To read a key takes as long as so many rows of a file, by which slices of time are cut.
 ROWS_A_KEY: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class EtcdAsking(Asking):
-    """One question's way to the store, at one revision."""
+class EtcdAsking:
+    """One question's way to the store, at one revision; see `Asking`."""
 
+    database: Database
+    newest: Newest
+    now_s: Callable[[], float]
+    unknown_after_s: float
     store: Source
     metrics: tuple[str, ...] = ()  # that the question is about; any, if none are named
     _surveys: dict[Selection, tuple[Stretch, list[Surveyed]]] = field(default_factory=dict)
@@ -57,6 +63,18 @@ class EtcdAsking(Asking):
 
     def share(self, which: Selection) -> float:
         return ROWS_A_KEY
+
+    def known(self) -> Whole:
+        return self.newest.known()
+
+    def rolled(self, name: str, width: int, asked: Stretch) -> Rolled | None:
+        return None  # there are no rollups in etcd
+
+    def days(self, name: str, whole: Stretch) -> set[str]:
+        return set()  # whatever is derived, readings are all there
+
+    def removed(self, day: str) -> bool:
+        return False
 
     def _surveyed(self, whole: Stretch, which: Selection) -> list[Surveyed]:
         """What was found for a longer stretch does for a shorter one."""

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.store.delta.listing import moment
 from nexus.store.etcd.index import Index
 from nexus.store.etcd.layout import StoreLayout, data_keys, moment_us_of
 from nexus.store.etcd.newest import LastReadings
 from nexus.store.etcd.reading import Counted, Reader
 from nexus.store.port import TABLE_ROWS
+from nexus.store.questions.held import moment
 
 COUNTED_S: Final = 10.0  # that a count is good for
 NAMES: Final = ("readings", "quarantine", "latest", "gpus")

@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from nexus.etcd.keys import Keys
 from nexus.etcd.results import KeyValue
-from nexus.store.delta.spans import SECOND, Stretch
 from nexus.store.errors import TooMuch
 from nexus.store.etcd.decoding import decoded, together
 from nexus.store.etcd.index import Index
 from nexus.store.etcd.layout import data_keys, moment_us_of
 from nexus.store.etcd.reading import SECONDS_MAX, Asked, Reader, RevisionGone
+from nexus.store.questions.spans import SECOND, Stretch
 
 BLOCK_DIGITS: Final = 12  # of an id's twenty digits of microseconds: those that name a block
 BLOCK_US: Final = 100 * SECOND

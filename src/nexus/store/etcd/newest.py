@@ -15,14 +15,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.store.delta.database import Database
-from nexus.store.delta.devices import devices
-from nexus.store.delta.following import Pins
-from nexus.store.delta.live import FIRST, STATE
 from nexus.store.etcd.documents import GPU_SCHEMA, Known, latest_from
 from nexus.store.etcd.index import Index, rows_of
 from nexus.store.etcd.layout import latest_key
 from nexus.store.etcd.reading import Reader
+from nexus.store.questions.database import Database
+from nexus.store.questions.known import FIRST, STATE, Whole
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA
 from nexus.telemetry.scalars import EMPTY, scalar
@@ -35,27 +33,11 @@ _ONCE: Final = (
 _ZERO: Final = scalar(0.0, pa.float64())
 
 
-class State:
-    """What is known last of some GPUs, or of all: for questions, a state of `delta.live`."""
-
-    horizon: Final = None  # all there are
-
-    def __init__(self, database: Database, last: pa.Table, gpus: pa.Table) -> None:
-        first = STATE.field(FIRST)
-        self.last = last.append_column(first, pa.nulls(last.num_rows, first.type))
-        self._database = database
-        self._gpus = gpus
-        self._turn = threading.Lock()
-
-    def devices(self) -> pa.Table:
-        """Each GPU with what its last readings say of it."""
-        with self._turn:
-            return self._devices
-
-    @cached_property
-    def _devices(self) -> pa.Table:
-        both = pa.concat_tables([self.last, _as_readings(self._gpus)])
-        return devices(self._database, both, None)
+def state_of(database: Database, last: pa.Table, gpus: pa.Table) -> Whole:
+    """What is known last of some GPUs, or of all."""
+    first = STATE.field(FIRST)
+    last = last.append_column(first, pa.nulls(last.num_rows, first.type))
+    return Whole(database, last, pa.concat_tables([last, _as_readings(gpus)]))
 
 
 @dataclass(frozen=True)
@@ -67,7 +49,7 @@ class Kept:
     known: Known
     owners: Mapping[str, str]  # the uuid of each path
     documents: Mapping[str, bytes]  # by path
-    state: State
+    state: Whole
 
     def is_of(self, index: Index) -> bool:
         return (self.era, self.revision) == (index.era, index.revision)
@@ -90,7 +72,7 @@ class LastReadings:
         self._reader = reader
         self._database = database
         self._turn = threading.Lock()
-        nothing = State(database, READING_SCHEMA.empty_table(), GPU_SCHEMA.empty_table())
+        nothing = state_of(database, READING_SCHEMA.empty_table(), GPU_SCHEMA.empty_table())
         self._nothing = Kept(0, 0, Index().known, {}, {}, nothing)
         self._kept = self._nothing
 
@@ -104,14 +86,14 @@ class LastReadings:
             kept = self._kept
         return kept if kept.is_of(index) else self._later(index, self._nothing)
 
-    def of_few(self, index: Index, uuids: Collection[str]) -> State:
+    def of_few(self, index: Index, uuids: Collection[str]) -> Whole:
         """Those of some GPUs."""
         kept, gpus = self._kept, rows_of(index.known.gpus, uuids)
         if kept.is_of(index):
-            return State(self._database, rows_of(kept.last, uuids), gpus)
+            return state_of(self._database, rows_of(kept.last, uuids), gpus)
         paths = [path for uuid in uuids for path in index.known.paths[uuid]]
         found = self._reader.changed([latest_key(path) for path in paths], index.revision)
-        return State(self._database, self._readings(index, uuids, found.values()), gpus)
+        return state_of(self._database, self._readings(index, uuids, found.values()), gpus)
 
     def _later(self, index: Index, before: Kept) -> Kept:
         owners = {path: uuid for uuid, paths in index.known.paths.items() for path in paths}
@@ -129,7 +111,7 @@ class LastReadings:
         fresh = self._readings(index, stale, map(documents.get, paths))
         is_stale = pc.is_in(before.last.column("uuid"), pa.array(stale, pa.string()))
         last = pa.concat_tables([before.last.filter(pc.invert(is_stale)), fresh])
-        state = State(self._database, last.combine_chunks(), index.known.gpus)
+        state = state_of(self._database, last.combine_chunks(), index.known.gpus)
         return Kept(index.revision, index.era, index.known, owners, documents, state)
 
     def _changed(
@@ -154,19 +136,19 @@ class LastReadings:
 
 
 class Newest:
-    """What one question may need to know, and is read when it asks: `live` of an Asking."""
+    """What one question may need to know, and is read when it asks."""
 
     def __init__(self, readings: LastReadings, index: Index, uuids: Collection[str] | None) -> None:
         self._readings = readings
         self._index = index
         self._uuids = uuids
 
-    def at(self, pins: Pins) -> State:
+    def known(self) -> Whole:
         """What is known at the revision of the index, of these GPUs or of all."""
         return self._state
 
     @cached_property
-    def _state(self) -> State:
+    def _state(self) -> Whole:
         if self._uuids is not None and len(self._uuids) <= FEW:
             return self._readings.of_few(self._index, self._uuids)
         return self._readings.of_all(self._index).state

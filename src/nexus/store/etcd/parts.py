@@ -12,8 +12,6 @@ from typing import Final
 import pyarrow as pa
 
 from nexus.etcd.results import KeyValue
-from nexus.store.delta.listing import Held
-from nexus.store.delta.spans import Stretch
 from nexus.store.errors import TooMuch
 from nexus.store.etcd.decoding import decoded, together
 from nexus.store.etcd.index import Index
@@ -21,6 +19,8 @@ from nexus.store.etcd.layout import MOMENT_DIGITS, data_keys, moment_us_of, path
 from nexus.store.etcd.memory import BLOCK_US, UNSETTLED_US, Memory, Wanted
 from nexus.store.etcd.reading import Asked, Reader
 from nexus.store.port import Selection
+from nexus.store.questions.held import Held
+from nexus.store.questions.spans import Stretch
 
 ROWS_MAX: Final = 3_000_000  # that one statement may have to look at
 REMEMBERED_LEAST: Final = 20_000  # readings; fewer are read as they are, and forgotten

@@ -7,16 +7,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.store.delta.asking import as_schema
-from nexus.store.delta.conditions import Conditions, checked_key, checked_limit, ordering
-from nexus.store.delta.paging import asked, filled, moment_of, slice_rows
-from nexus.store.delta.slices import Weight, slices
-from nexus.store.delta.spans import SECOND, Stretch
 from nexus.store.etcd.asking import ROWS_A_KEY, EtcdAsking
 from nexus.store.etcd.layout import StoreLayout, moment_us_of
 from nexus.store.etcd.reading import Asked
 from nexus.store.etcd.refused import ROWS, refused_from
 from nexus.store.port import QUARANTINE_KEY, QUARANTINE_ROWS, RAW_MAX, Page, Span
+from nexus.store.questions.asking import as_schema
+from nexus.store.questions.conditions import Conditions, checked_key, checked_limit, ordering
+from nexus.store.questions.paging import asked, filled, moment_of, slice_rows
+from nexus.store.questions.slices import Weight, slices
+from nexus.store.questions.spans import SECOND, Stretch
 
 # Quoted, because some of them are words of SQL.
 _COLUMNS: Final = ", ".join(f'"{name}"' for name in QUARANTINE_ROWS.names)
@@ -50,7 +50,7 @@ def _weights(asking: EtcdAsking, layout: StoreLayout, whole: Stretch) -> list[We
     if count.first is None:
         return []
     low = moment_us_of(count.first.key)
-    high = max(low + 1, min(whole.high, round(asking.clock() * SECOND)))
+    high = max(low + 1, min(whole.high, round(asking.now_s() * SECOND)))
     return [Weight(Stretch(low, high), count.keys * ROWS_A_KEY)]
 
 

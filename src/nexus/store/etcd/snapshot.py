@@ -8,7 +8,6 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 
 from nexus.lake.errors import StoreError
-from nexus.store.delta import fleet, groups, newest, raw, rollups, summary
 from nexus.store.errors import StoreAway
 from nexus.store.etcd.asking import EtcdAsking
 from nexus.store.etcd.contents import NAMES, Contents
@@ -17,6 +16,7 @@ from nexus.store.etcd.layout import StoreLayout
 from nexus.store.etcd.quarantined import quarantine
 from nexus.store.etcd.reading import RevisionGone
 from nexus.store.port import ANY, GroupSteps, Page, Selection, Span
+from nexus.store.questions import fleet, groups, newest, raw, rollups, summary
 
 RENEWALS: Final = 3  # for one question
 Answer = TypeVar("Answer")

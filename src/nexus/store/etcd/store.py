@@ -6,15 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 
 from nexus.etcd.blocking import BlockingClient
 from nexus.lake.errors import StoreError
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.database import Database
-from nexus.store.delta.folding import Folds
-from nexus.store.delta.following import Pins
-from nexus.store.delta.live import Live
 from nexus.store.errors import StoreAway
 from nexus.store.etcd.asking import EtcdAsking
 from nexus.store.etcd.contents import Contents
@@ -25,6 +21,7 @@ from nexus.store.etcd.parts import Source
 from nexus.store.etcd.reading import Reader
 from nexus.store.etcd.snapshot import EtcdSnapshot
 from nexus.store.etcd.url import EtcdStoreUrl
+from nexus.store.questions.database import Database
 
 FRESH_S: Final = 0.25  # between two looks at the index
 STALE_S: Final = 2.0  # beyond which a question waits for the look that another has begun
@@ -69,12 +66,8 @@ class EtcdStore:
     ) -> EtcdAsking:
         newest = Newest(self._readings, index, uuids)
         return EtcdAsking(
-            Pins(),
             self._database,
-            # No question asks more of what is live than its state at some pins.
-            cast(Live, newest),
-            Folds(),
-            lambda day: False,
+            newest,
             self._clock,
             self._unknown_after_s,
             Source(self._reader, self._memory, index),

@@ -8,15 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta import parts
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_limit
-from nexus.store.delta.coverage import coverage
-from nexus.store.delta.newest import said_units
-from nexus.store.delta.rolled import rollups_for
-from nexus.store.delta.spans import SECOND, Stretch, outer
-from nexus.store.delta.steps import Steps
-from nexus.store.delta.units import with_units
 from nexus.store.errors import Unsupported
 from nexus.store.port import (
     SUMMARY_GROUPS,
@@ -27,6 +18,15 @@ from nexus.store.port import (
     group_rows,
     summary_groups,
 )
+from nexus.store.questions import parts
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions, checked_limit
+from nexus.store.questions.coverage import coverage
+from nexus.store.questions.newest import said_units
+from nexus.store.questions.rolled import rollups_for
+from nexus.store.questions.spans import SECOND, Stretch, outer
+from nexus.store.questions.steps import Steps
+from nexus.store.questions.units import with_units
 
 _MEMBER: Final = ("uuid", "mig", "metric", "instance")  # what counts once in a step
 

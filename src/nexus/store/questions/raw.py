@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_key, checked_limit, ordering
-from nexus.store.delta.paging import asked, filled, moment_of, slice_rows, weights
-from nexus.store.delta.slices import slices
-from nexus.store.delta.spans import Stretch
 from nexus.store.port import READING_KEY, READING_ROWS, Page, Selection, Span, only
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions, checked_key, checked_limit, ordering
+from nexus.store.questions.paging import asked, filled, moment_of, slice_rows, weights
+from nexus.store.questions.slices import slices
+from nexus.store.questions.spans import Stretch
 
 
 def readings(asking: Asking, which: Selection, span: Span, page: Page) -> pa.Table:

@@ -8,11 +8,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta.listing import Held
-from nexus.store.delta.slices import Weight
-from nexus.store.delta.spans import Stretch
 from nexus.store.errors import TooMuch
 from nexus.store.port import Page, Span
+from nexus.store.questions.held import Held
+from nexus.store.questions.slices import Weight
+from nexus.store.questions.spans import Stretch
 
 SLICE_ROWS: Final = 200_000  # that a slice holds at least, since a file costs time to open
 SLICE_PAGES: Final = 4

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from nexus.store.delta.listing import moment
-from nexus.store.delta.spans import Stretch
 from nexus.store.errors import BadKey
 from nexus.store.port import LIMIT_MAX, Page, Selection
+from nexus.store.questions.held import moment
+from nexus.store.questions.spans import Stretch
 
 # The column that each part of a selection is about.
 SELECTED: Final[Mapping[str, str]] = {

@@ -14,15 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta import parts
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.coverage import Coverage, coverage
-from nexus.store.delta.newest import said_units
-from nexus.store.delta.paging import weights
-from nexus.store.delta.rolled import WIDTHS, rollups_for
-from nexus.store.delta.spans import Stretch
-from nexus.store.delta.units import with_units
 from nexus.store.errors import TooMuch, Unsupported
 from nexus.store.port import (
     LIMIT_MAX,
@@ -32,6 +23,15 @@ from nexus.store.port import (
     summary_groups,
     summary_rows,
 )
+from nexus.store.questions import parts
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.coverage import Coverage, coverage
+from nexus.store.questions.newest import said_units
+from nexus.store.questions.paging import weights
+from nexus.store.questions.rolled import WIDTHS, rollups_for
+from nexus.store.questions.spans import DAY, Stretch, outer
+from nexus.store.questions.units import with_units
 
 EXACT_ROWS: Final = 2_000_000  # readings that are looked at one by one
 WINDOWS_MAX: Final = 500_000  # minutes; of more, hours are taken
@@ -70,7 +70,7 @@ def _covered(asking: Asking, which: Selection, whole: Stretch) -> Coverage:
         return Coverage(raw=[whole])
     rolled = rollups_for(asking, whole, None)
     windows = weights(asking.files("rollup_1m", [whole], which), share, whole)
-    hours, minutes = (_days(asking, name, whole) for name in ("rollup_1h", "rollup_1m"))
+    hours, minutes = (asking.days(name, whole) for name in ("rollup_1h", "rollup_1m"))
     if _rows(windows) <= WINDOWS_MAX and hours <= minutes:
         rolled = [rollup for rollup in rolled if rollup.table == "rollup_1m"]
     return coverage(whole, rolled)
@@ -78,15 +78,9 @@ def _covered(asking: Asking, which: Selection, whole: Stretch) -> Coverage:
 
 def _all_there(asking: Asking, whole: Stretch) -> bool:
     """Whether no day has windows of readings that retention has removed."""
-    readings = asking.table("readings")
-    there = set() if readings is None else set(readings.days)
-    rolled = set[str]().union(*(_days(asking, name, whole) for name in WIDTHS))
+    there = asking.days("readings", outer(whole, DAY))
+    rolled = set[str]().union(*(asking.days(name, whole) for name in WIDTHS))
     return all(day in there and not asking.removed(day) for day in rolled)
-
-
-def _days(asking: Asking, name: str, whole: Stretch) -> set[str]:
-    table = asking.table(name)
-    return set() if table is None else set(table.held_days(whole))
 
 
 def _exact(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_limit, ordering
-from nexus.store.delta.listing import moment
-from nexus.store.delta.spans import SECOND
 from nexus.store.errors import Unsupported
 from nexus.store.port import FLEET_GROUPS, GPU_KEY, GPU_ROWS, Page, Selection, fleet_rows
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions, checked_limit, ordering
+from nexus.store.questions.held import moment
+from nexus.store.questions.spans import SECOND
 from nexus.store.states import BUSY_LEAST, HELD_BYTES, STATES, State
 
 _COLUMNS: Final = ", ".join(GPU_ROWS.names)
@@ -35,9 +36,8 @@ def gpu(asking: Asking, uuid: str) -> pa.Table:
     return _gpus(asking, where, "ORDER BY uuid, mig")
 
 
-def gpus_named(asking: Asking, prefix: str) -> list[str]:
-    """The first two uuids that begin so."""
-    uuids = asking.live.at(asking.pins).uuids()
+def named(uuids: Sequence[str], prefix: str) -> list[str]:
+    """Of uuids in order, the first two that begin so."""
     first = bisect_left(uuids, prefix)
     return [uuid for uuid in uuids[first : first + 2] if uuid.startswith(prefix)]
 
@@ -70,12 +70,12 @@ def _gpus(asking: Asking, where: Conditions, rest: str) -> pa.Table:
 
 
 def _devices(asking: Asking) -> pa.Table:
-    return asking.live.at(asking.pins).devices()
+    return asking.known().devices()
 
 
 def _judged(asking: Asking, params: Conditions) -> str:
     """Devices with their state and the values that are not too old to be of use."""
-    since = params.bind(moment(round((asking.clock() - asking.unknown_after_s) * SECOND)))
+    since = params.bind(moment(round((asking.now_s() - asking.unknown_after_s) * SECOND)))
 
     def now(name: str) -> str:
         return f"CASE WHEN {name}_at >= {since} THEN {name} END"

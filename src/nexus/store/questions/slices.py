@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nexus.store.delta.spans import Stretch, floor
+from nexus.store.questions.spans import Stretch, floor
 
 
 class Weight(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nexus.store.delta.spans import Stretch, clipped, inner, less
+from nexus.store.questions.spans import Stretch, clipped, inner, less
 
 # Of one rollup: late readings can leave many holes in it, and each makes a query longer.
 STRETCHES_MAX: Final = 64

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus.store.delta import parts
-from nexus.store.delta.asking import Asking
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.coverage import Rolled
-from nexus.store.delta.spans import Stretch
 from nexus.store.port import Selection
+from nexus.store.questions import parts
+from nexus.store.questions.asking import Asking
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.coverage import Rolled
+from nexus.store.questions.spans import Stretch
 
 Source = tuple[str, Conditions]  # what to read, and which rows of it
 

@@ -10,14 +10,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_limit, ordering
-from nexus.store.delta.listing import moment
-from nexus.store.delta.live import State
-from nexus.store.delta.units import said_in, with_units
 from nexus.store.port import LATEST_KEY, METRIC_ROWS, READING_ROWS, Page, Selection, only
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions, checked_limit, ordering
+from nexus.store.questions.held import moment
+from nexus.store.questions.known import State
+from nexus.store.questions.spans import Stretch
+from nexus.store.questions.units import said_in, with_units
 
 _COLUMNS: Final = ", ".join(READING_ROWS.names)
+_ALWAYS: Final = Stretch(-(2**62), 2**62)
 
 
 def latest(asking: Asking, which: Selection, page: Page, since_us: int | None) -> pa.Table:
@@ -29,7 +31,7 @@ def latest(asking: Asking, which: Selection, page: Page, since_us: int | None) -
         where.add(f"timestamp >= {where.bind(moment(since_us))}")
     where.select(which)
     where.after(LATEST_KEY, READING_ROWS, page)
-    state = asking.live.at(asking.pins)
+    state = asking.known()
     source = _source(asking, state, which, where.sharing(), since_us)
     sql = (
         f"SELECT {', '.join(schema.names)} FROM {source} WHERE {where}"
@@ -42,7 +44,7 @@ def metrics(asking: Asking, which: Selection) -> pa.Table:
     """The metrics that have readings; see the port."""
     where = Conditions()
     where.select(which)
-    state = asking.live.at(asking.pins)
+    state = asking.known()
     source = _source(asking, state, which, where.sharing())
     sql = (
         "SELECT metric, max(unit) AS said, count(*) AS series, max(timestamp) AS newest"
@@ -62,15 +64,14 @@ def _source(
     asking: Asking, state: State, which: Selection, where: Conditions, since_us: int | None = None
 ) -> str:
     """All series, or those that had a reading since; rows may still have to be selected."""
-    table = asking.table("latest")
-    is_recent = state.horizon is None or (since_us is not None and since_us >= state.horizon)
-    if table is None or is_recent:
+    if state.horizon is None or (since_us is not None and since_us >= state.horizon):
         return "last_known"
-    assert state.horizon is not None
+    files = asking.files("latest", [_ALWAYS], which)
+    if not files:
+        return "last_known"
     where.add(f"timestamp < {where.bind(moment(state.horizon))}")
     where.select(which)
-    files = asking.source("latest", list(table.files()), where)
-    older = f"SELECT {_COLUMNS} FROM {files} WHERE {where}"
+    older = f"SELECT {_COLUMNS} FROM {asking.source('latest', files, where)} WHERE {where}"
     return (
         f"(SELECT {_COLUMNS} FROM last_known UNION ALL BY NAME"
         f" SELECT * FROM ({older}) ANTI JOIN last_known USING ({', '.join(LATEST_KEY)}))"

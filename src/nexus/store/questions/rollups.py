@@ -9,18 +9,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta import parts
-from nexus.store.delta.asking import Asking, as_schema
-from nexus.store.delta.conditions import Conditions, checked_key, checked_limit, ordering
-from nexus.store.delta.coverage import Rolled, coverage
-from nexus.store.delta.newest import said_units
-from nexus.store.delta.paging import asked, filled, moment_of, slice_rows, weights
-from nexus.store.delta.rolled import rollups_for
-from nexus.store.delta.slices import Weight, slices
-from nexus.store.delta.spans import SECOND, Stretch, outer
-from nexus.store.delta.steps import Steps
-from nexus.store.delta.units import with_units
 from nexus.store.port import ROLLUP_KEY, ROLLUP_ROWS, Page, Selection, Span, only
+from nexus.store.questions import parts
+from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.conditions import Conditions, checked_key, checked_limit, ordering
+from nexus.store.questions.coverage import Rolled, coverage
+from nexus.store.questions.newest import said_units
+from nexus.store.questions.paging import asked, filled, moment_of, slice_rows, weights
+from nexus.store.questions.rolled import rollups_for
+from nexus.store.questions.slices import Weight, slices
+from nexus.store.questions.spans import SECOND, Stretch, outer
+from nexus.store.questions.steps import Steps
+from nexus.store.questions.units import with_units
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import DEVICE_COLUMNS
 

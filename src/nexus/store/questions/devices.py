@@ -6,13 +6,13 @@ moment, one that names a holder tells more, and one of the whole device more tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.delta.conditions import Conditions
-from nexus.store.delta.database import Database
-from nexus.store.delta.listing import Listing
+from nexus.store.questions.conditions import Conditions
+from nexus.store.questions.database import Database
 from nexus.telemetry.tables import TABLES
 
 # The metric of each value, by the name that it has here.
@@ -30,14 +30,13 @@ _TOLD: Final = [name for name in _SCHEMA.names if name not in ("first_seen", "la
 _EMPTY: Final = pa.schema([field.with_nullable(True) for field in _SCHEMA]).empty_table()
 
 
-def devices(database: Database, last: pa.Table, gpus: Listing | None) -> pa.Table:
+def devices(database: Database, last: pa.Table, gpus: Sequence[str] = ()) -> pa.Table:
     """A row for each GPU and MIG instance: the columns of `gpus`, and for each of VALUES its
     last value and when that was read (`power`, `power_at`)."""
     where = Conditions()
     tables = {"last_known": last}
-    files = [] if gpus is None else [file.path for file in gpus.files()]
-    if files:
-        paths = where.bind(database.paths("gpus", files))
+    if gpus:  # files of the table
+        paths = where.bind(database.paths("gpus", gpus))
         known = f"read_parquet({paths}, hive_partitioning = false)"
     else:
         known, tables["no_gpus"] = "no_gpus", _EMPTY

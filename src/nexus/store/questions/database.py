@@ -18,8 +18,8 @@ import duckdb
 import pyarrow as pa
 
 from nexus.lake.url import StoreUrl
-from nexus.store.delta.remote import REMOTE, remote_files
 from nexus.store.errors import StoreAway, TooMuch
+from nexus.store.questions.remote import REMOTE, remote_files
 
 THREADS: Final = 2
 MEMORY: Final = "512MB"
