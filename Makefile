@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-live bench-sharing bench-proxy bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-postgres bench-live bench-sharing bench-proxy bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
 .PHONY: setup-etcd build-nexus run-nexus-pipeline run-nexus-streamer run-nexus-collector run-nexus-api
 
 PYTHON ?= python3
@@ -115,6 +115,9 @@ bench-pipeline: setup ## Measure the pipeline, with a broker of its own
 
 bench-gateway: setup ## Measure the gateway, with tables and a PostgreSQL of its own
 	$(BIN)/python bench/gateway.py $(ARGS)
+
+bench-postgres: setup packages ## Measure PostgreSQL as a store, with a server of its own
+	$(BIN)/python bench/store_postgres.py $(ARGS)
 
 bench-live: setup ## Measure the live stream, with a broker of its own
 	$(BIN)/python bench/live.py $(ARGS)

@@ -7,21 +7,17 @@ folder of its own.
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import psycopg
 import pyarrow as pa
 
+from nexus.bench.local_postgres import LocalPostgres
+from nexus.store.postgres.copying import copy_in
 from nexus.telemetry.combine import combine
 from nexus.telemetry.identity import SERIES_COLUMNS
 from nexus.telemetry.reading import DEVICE_COLUMNS
@@ -30,8 +26,13 @@ from nexus.telemetry.tables import TABLES
 _TEXT: Final = tuple(
     dict.fromkeys((*SERIES_COLUMNS, *DEVICE_COLUMNS, "source_metric", "unit", "labels"))
 )
-_SINCE_2000_US: Final = 946_684_800_000_000
-_SETTINGS: Final = {
+_READ: Final = ["series", "at", "ingested", "value", "source_value"]
+_NAMED: Final = {
+    "readings": _READ,
+    "latest": _READ,
+    "minutes": ["series", "start", "count", "missing", "min", "max", "mean", "last", "last_at"],
+}
+SETTINGS: Final = {
     "shared_buffers": "1GB",
     "effective_cache_size": "4GB",
     "work_mem": "64MB",
@@ -93,37 +94,23 @@ class Postgres:
     """A server of its own in a folder, filled by COPY, then asked."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._user = "postgres" if os.geteuid() == 0 else None
-        self._port = _free_port()
+        self._server = LocalPostgres(folder, SETTINGS)
         self._ids: dict[tuple[str, ...], int] = {}
         self._short: dict[tuple[str, ...], int] = {}  # by what rollups say of them
         self.load_s = 0.0
 
     def __enter__(self) -> Postgres:
-        self._folder.mkdir(parents=True)
-        if self._user is not None:
-            entry = pwd.getpwnam(self._user)
-            os.chown(self._folder, entry.pw_uid, entry.pw_gid)
-        data = self._folder / "data"
-        self._run("initdb", "-D", str(data), "-A", "trust", "-U", "bench", "--no-sync")
-        said = {**_SETTINGS, "port": str(self._port), "unix_socket_directories": str(self._folder)}
-        with open(data / "postgresql.conf", "a") as conf:
-            conf.writelines(f"{name} = '{value}'\n" for name, value in said.items())
-        log = self._folder / "log"
-        self._run("pg_ctl", "-D", str(data), "-w", "-l", str(log), "start")
+        self._server.__enter__()
         self._connection = self.connect()
         self._connection.execute(_TABLES)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._connection.close()
-        self._run("pg_ctl", "-D", str(self._folder / "data"), "-m", "immediate", "stop")
+        self._server.__exit__(*error)
 
     def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            f"host=127.0.0.1 port={self._port} user=bench dbname=postgres", autocommit=True
-        )
+        return psycopg.connect(self._server.url(), autocommit=True)
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Take rows that the store's tables have, too."""
@@ -164,26 +151,16 @@ class Postgres:
         return ask
 
     def _copy(self, table: str, rows: pa.Table, names: tuple[str, ...]) -> None:
-        numbers = self._series(rows)
-        columns = [_column(rows.column(name)) for name in names]
-        nulls = np.zeros(len(numbers), np.int64)
-        for place, (_, valid) in enumerate(columns):
-            nulls |= (~valid).astype(np.int64) << place
-        with self._connection.cursor().copy(f"COPY {table} FROM STDIN (FORMAT binary)") as copy:
-            copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
-            for kind in np.unique(nulls):  # rows whose nulls are in the same places
-                chosen = nulls == kind
-                missing = [bool(kind >> place & 1) for place in range(len(columns))]
-                copy.write(_records(numbers[chosen], [c[chosen] for c, _ in columns], missing))
-            copy.write(b"\xff\xff")
+        made = pa.table([self._series(rows), *(rows.column(name) for name in names)], _NAMED[table])
+        with self._connection.cursor() as cursor:
+            copy_in(cursor, table, made)
 
-    def _series(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+    def _series(self, rows: pa.Table) -> pa.Array:
         """The number of each row's series; what a rollup does not say is taken as it was said."""
         names = [name for name in _TEXT if name in rows.column_names]
         found = combine([rows.column(name) for name in names])
         ids = np.array([self._id(dict(zip(names, row, strict=True))) for row in found.rows()])
-        numbers: npt.NDArray[np.int32] = ids.astype(np.int32)[found.codes.to_numpy()]
-        return numbers
+        return pa.array(ids.astype(np.int32)[found.codes.to_numpy()])
 
     def _id(self, said: dict[str, str]) -> int:
         texts = tuple(said.get(name, "") for name in _TEXT)
@@ -194,55 +171,3 @@ class Postgres:
         number = self._ids.setdefault(texts, len(self._ids))
         self._short.setdefault(texts[:-3], number)
         return number
-
-    def _run(self, program: str, *words: str) -> None:
-        path = shutil.which(program) or _debian(program)
-        subprocess.run(
-            [path, *words],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            user=self._user,
-            cwd=self._folder,
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
-        )
-
-
-def _debian(program: str) -> str:
-    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
-    if not found:
-        raise SystemExit(f"{program} was not found: apt install postgresql")
-    return str(found[-1])
-
-
-def _column(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Big-endian values as COPY takes them, and which of them there are."""
-    valid = column.is_valid().to_numpy()
-    if pa.types.is_timestamp(column.type):
-        ticks = column.cast(pa.int64()).fill_null(_SINCE_2000_US).to_numpy() - _SINCE_2000_US
-        return ticks.astype(">i8"), valid
-    if pa.types.is_integer(column.type):
-        return column.to_numpy().astype(">i8"), valid
-    return column.fill_null(0.0).to_numpy().astype(">f8"), valid
-
-
-def _records(
-    numbers: npt.NDArray[np.int32], columns: list[npt.NDArray[Any]], missing: list[bool]
-) -> bytes:
-    fields: list[tuple[str, Any]] = [("fields", ">i2"), ("l", ">i4"), ("series", ">i4")]
-    for place, column in enumerate(columns):
-        fields.append((f"l{place}", ">i4"))
-        if not missing[place]:
-            fields.append((f"c{place}", column.dtype))
-    made = np.empty(len(numbers), np.dtype(fields))
-    made["fields"], made["l"], made["series"] = 1 + len(columns), 4, numbers
-    for place, column in enumerate(columns):
-        made[f"l{place}"] = -1 if missing[place] else 8
-        if not missing[place]:
-            made[f"c{place}"] = column
-    return made.tobytes()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -7,7 +7,7 @@ in small files, as a collector leaves them before the upkeep merges them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -56,24 +56,41 @@ def fill(
     store: StoreUrl, readings: int, end_s: int, seen: Seen = lambda name, rows: None
 ) -> Filled:
     """Make all tables; `seen` is shown every row of them as well."""
-    end_s -= end_s % 60
-    share = HOSTS * GPUS_A_HOST * METRICS
-    quick_rows = min(GPUS_A_HOST * METRICS * QUICK_S, readings // 20)
-    quick_s = quick_rows // (GPUS_A_HOST * METRICS) // 60 * 60
-    ticks = max(10, (readings - quick_rows) // share)
-    interval_s = max(1, SPAN_S // ticks)
-    slow = _Fleet(HOSTS, 1, interval_s, end_s - ticks * interval_s)
-    quick = _Fleet(1, 2, 1, end_s - quick_s)
+    fleets = Fleets(readings, end_s)
     writer = _Writer(store, seen)
-    low = slow.start_s
-    while low < end_s:
-        high = min(end_s, low - low % HOUR_S + HOUR_S)
-        parts = [part for fleet in (slow, quick) if (part := fleet.until(high)) is not None]
-        if parts:
-            writer.hour(pa.concat_tables(parts).unify_dictionaries(), last=high == end_s)
-        low = high
-    writer.finish(end_s)
-    return Filled(writer.readings, writer.rollups, end_s, interval_s, slow.uuids(), quick.uuids())
+    for rows, is_last in fleets.hours():
+        writer.hour(rows, last=is_last)
+    writer.finish(fleets.end_s)
+    return fleets.filled(writer.readings, writer.rollups)
+
+
+class Fleets:
+    """Both fleets, hour by hour; their readings together are about as many as were asked for."""
+
+    def __init__(self, readings: int, end_s: int) -> None:
+        self.end_s = end_s - end_s % 60
+        share = HOSTS * GPUS_A_HOST * METRICS
+        quick_rows = min(GPUS_A_HOST * METRICS * QUICK_S, readings // 20)
+        quick_s = quick_rows // (GPUS_A_HOST * METRICS) // 60 * 60
+        ticks = max(10, (readings - quick_rows) // share)
+        self._interval_s = max(1, SPAN_S // ticks)
+        self._slow = _Fleet(HOSTS, 1, self._interval_s, self.end_s - ticks * self._interval_s)
+        self._quick = _Fleet(1, 2, 1, self.end_s - quick_s)
+
+    def hours(self) -> Iterator[tuple[pa.Table, bool]]:
+        """The readings of each hour, and whether it is the last."""
+        low = self._slow.start_s
+        while low < self.end_s:
+            high = min(self.end_s, low - low % HOUR_S + HOUR_S)
+            made = (fleet.until(high) for fleet in (self._slow, self._quick))
+            parts = [part for part in made if part is not None]
+            if parts:
+                yield pa.concat_tables(parts).unify_dictionaries(), high == self.end_s
+            low = high
+
+    def filled(self, readings: int, rollups: int) -> Filled:
+        slow, quick = self._slow.uuids(), self._quick.uuids()
+        return Filled(readings, rollups, self.end_s, self._interval_s, slow, quick)
 
 
 class _Fleet:

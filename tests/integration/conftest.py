@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from nexus.bench.local_postgres import LocalPostgres
 from support.etcd import EtcdMember
+from support.postgres import postgres_server
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +17,10 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
     member = EtcdMember(tmp_path_factory.mktemp("etcd")).start()
     yield member
     member.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[LocalPostgres]:
+    """A server that tests share, each with a database of its own; nobody stops it."""
+    with postgres_server() as server:
+        yield server

@@ -22,6 +22,7 @@ from support.broker import NEXUS
 from support.waiting import wait_until
 
 DYING = Path(__file__).with_name("dying_collector.py")
+DYING_POSTGRES = Path(__file__).with_name("dying_postgres_collector.py")
 MARK = "NEXUS_TEST_MARK"
 # Tests start Java often and do little with it: the second compiler would not earn its time.
 JAVA = "-XX:TieredStopAtLevel=1"
@@ -66,7 +67,8 @@ class CollectorProcess:
         return self
 
     def command(self) -> list[str]:
-        program = [sys.executable, str(DYING)] if self.die else [str(NEXUS)]
+        dying = DYING_POSTGRES if " merge " in self.die else DYING
+        program = [sys.executable, str(dying)] if self.die else [str(NEXUS)]
         config = self.directory / "collector.yaml"
         config.write_text(f"collector: {{{self.settings}}}\n")
         words = ["--queue", self.queue, "--store", self.store, "--config", str(config)]

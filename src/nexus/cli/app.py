@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "topics": "nexus.cli.topics",
     "groups": "nexus.cli.groups",
     "queue": "nexus.cli.queue",
+    "store": "nexus.cli.store",
     "cluster": "nexus.cli.cluster",
     "config": "nexus.cli.config",
     "bench": "nexus.cli.bench",

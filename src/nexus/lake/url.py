@@ -17,7 +17,8 @@ from nexus.lake.errors import StoreError
 EXPECTED: Final = "expected delta:///path or s3://bucket/prefix?endpoint=http://host:port&region=…"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _S3_OPTIONS: Final = {"endpoint": "aws_endpoint_url", "region": "aws_region"}
-_LATER: Final = ("postgresql", "influxdb")
+_WITHOUT_FILES: Final = ("etcd", "postgresql", "postgres")
+_LATER: Final = ("influxdb",)
 # What makes a commit a put that fails when the name is taken: two writers cannot both win.
 _S3_ALWAYS: Final = (("aws_conditional_put", "etag"),)
 
@@ -58,10 +59,10 @@ def parse_store_url(text: str) -> StoreUrl:
         return _local(rest, text)
     if scheme in ("s3", "s3a"):
         return _object_store(rest, text)
-    if scheme == "etcd":
+    if scheme in _WITHOUT_FILES:
         raise StoreError(
-            f"store {text}: this works on tables in files, and a store in etcd has none: it keeps"
-            f" itself; {EXPECTED}"
+            f"store {text}: this works on tables in files, and a store in {scheme} has none: it"
+            f" keeps itself; {EXPECTED}"
         )
     if scheme in _LATER:
         raise StoreError(f"store {text}: a store in {scheme} is not built yet; {EXPECTED}")

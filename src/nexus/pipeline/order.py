@@ -3,6 +3,7 @@
 Files are sorted by GPU and time; so the sort that they need anyway is also what finds the copies.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -18,12 +19,15 @@ _NUMBERS: Final = (*IDENTITY, "context", "ingested", "value", "source_value")
 REFUSAL: Final = (*PLACE, "reason")  # one text, with spaces between
 
 
-def in_order(checked: DataFrame, tasks: int) -> DataFrame:
-    """Rows sorted by GPU and time, contexts before their readings, copies after the first."""
+def in_order(checked: DataFrame, tasks: int, more: Sequence[str] = ()) -> DataFrame:
+    """Rows sorted by GPU and time, contexts before their readings, copies after the first.
+
+    Columns of `checked` that are not always needed come along if they are named.
+    """
     return (
         checked.repartition(tasks, "lane")
         .sortWithinPartitions("gpu_key", *IDENTITY, *_FIRST)
-        .select("kind", *_NUMBERS, "text", _refusal().alias("refusal"))
+        .select("kind", *_NUMBERS, *more, "text", _refusal().alias("refusal"))
     )
 
 

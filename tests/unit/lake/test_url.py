@@ -61,7 +61,7 @@ def test_an_address_survives_being_written_down(text: str) -> None:
         ("/var/lake", "expected delta:///path or s3://bucket/prefix"),
         ("delta://", "expected a path"),
         ("delta:///lake?x=1", "expected a path and nothing else"),
-        ("postgresql://localhost/nexus", "postgresql is not built yet"),
+        ("postgresql://localhost/nexus", "in postgresql has none"),
         ("etcd://localhost:2379", "this works on tables in files"),
         ("ftp://host/lake", "unknown kind ftp:"),
         ("s3:///prefix", "is not a bucket's name"),

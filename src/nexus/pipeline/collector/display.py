@@ -201,7 +201,7 @@ def _state(view: View) -> Text:
     if view.queue_problem:
         return Text("queue away", style="bold red")
     if view.problem:
-        return Text("failing", style="bold red")
+        return Text("lagging" if view.is_lagging else "failing", style="bold red")
     if view.phase is Phase.RUNNING:
         caught_up = view.lag is not None and not view.lag
         return Text("caught up" if caught_up else "running", style="green")

@@ -59,6 +59,15 @@ def _versions(view: View) -> Rows:
     return [((s.url,), float(s.version)) for s in view.stores if s.version is not None]
 
 
+def _store_lags(view: View) -> Rows:
+    lags = ((store.url, view.lag_of(store)) for store in view.stores)
+    return [((url,), float(lag)) for url, lag in lags if lag is not None]
+
+
+def _stores_away(view: View) -> Rows:
+    return [((store.url,), float(bool(store.problem))) for store in view.stores]
+
+
 def _held(name: str) -> Read:
     """Of a queue that this collector takes messages out of; nothing of another."""
     return _one(lambda view: None if view.held is None else getattr(view.held, name))
@@ -140,6 +149,20 @@ METRICS: Sequence[tuple[Kind, str, str, Sequence[str], Read]] = [
         "Messages of a partition that are not stored yet.",
         ("partition",),
         _lags,
+    ),
+    (
+        "gauge",
+        "store_lag_messages",
+        "Messages that a store does not have yet.",
+        ("store",),
+        _store_lags,
+    ),
+    (
+        "gauge",
+        "store_failing",
+        "1 while a store takes nothing: its batches are tried again.",
+        ("store",),
+        _stores_away,
     ),
     ("gauge", "seconds_since_commit", "Since the last batch was stored.", (), _one(_since_commit)),
     ("gauge", "table_version", "The version of the table of readings.", ("store",), _versions),

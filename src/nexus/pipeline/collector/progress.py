@@ -119,6 +119,20 @@ class View:
         times = [store.batch_s for store in self.stores if store.batches]
         return max(times, default=None)
 
+    @property
+    def is_lagging(self) -> bool:
+        """Whether some stores take nothing while others do: those wait for nobody."""
+        return not self.queue_problem and 0 < sum(bool(s.problem) for s in self.stores) < len(
+            self.stores
+        )
+
+    def lag_of(self, store: StoreView) -> int | None:
+        """Messages that one store does not have yet; None while nobody can tell."""
+        if self.held is not None or not self.bounds or not store.ends:
+            return None
+        behind = (b.end - store.ends.get(p, b.start) for p, b in self.bounds.items())
+        return sum(max(0, messages) for messages in behind)
+
     def lags(self) -> dict[int, int]:
         """Messages by partition that some store does not have yet; unknown partitions from 0."""
         if self.held is not None:

@@ -21,6 +21,7 @@ def health_of(view: View, stale_after_s: float) -> tuple[bool, dict[str, Any]]:
     status = "stale" if stale else view.phase.value
     if view.phase is Phase.RUNNING and view.problem:
         status = "queue away" if view.queue_problem else "failing"
+        status = "lagging" if view.is_lagging else status
     well = status in (Phase.RUNNING.value, Phase.STANDBY.value)
     return well, {
         "status": status,
@@ -30,6 +31,7 @@ def health_of(view: View, stale_after_s: float) -> tuple[bool, dict[str, Any]]:
         "lag_messages": view.lag,
         "seconds_since_commit": _since(view),
         "batches": view.total("batches"),
+        "stores": {store.url: store.problem or "well" for store in view.stores},
         "jobs": {name: chore.problem or "well" for name, chore in view.chores.items()},
     }
 
@@ -50,7 +52,7 @@ def status_of(view: View) -> dict[str, Any]:
         "duplicates": view.total("duplicates"),
         "late": view.total("late"),
         "seconds_since_commit": _since(view),
-        "stores": [_store(store) for store in view.stores],
+        "stores": [{**_store(store), "lag_messages": view.lag_of(store)} for store in view.stores],
         **({} if view.held is None else {"queue": _queue(view.held)}),
         "jobs": {
             name: {"runs": c.runs, "seconds": round(c.seconds, 3), "problem": c.problem, **c.facts}

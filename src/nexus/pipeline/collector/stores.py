@@ -24,13 +24,14 @@ from nexus.pipeline.table_source import register
 from nexus.queue.url import QueueUrl
 from nexus.settings.collector import RETAINED, CollectorSection
 from nexus.settings.units import UNLIMITED
+from nexus.store.opening import scheme_of
 
 if TYPE_CHECKING:
     from nexus.etcd import Fence
 
 Token = Callable[[], "Fence | None"]
-_FIRST_UPKEEP_S: Final = 120.0
-_RETENTION: Final = tuple(f"retention_{name}_ms" for name in RETAINED)
+FIRST_UPKEEP_S: Final = 120.0
+RETENTION: Final = tuple(f"retention_{name}_ms" for name in RETAINED)
 
 
 class Work(Protocol):
@@ -81,12 +82,29 @@ class Store(Protocol):
 
 def open_store(url: str, own: CollectorSection) -> Store:
     """The store of an address; StoreError says what would be right."""
-    if url.strip().startswith("etcd:"):
-        from nexus.pipeline.collector.etcd_store import EtcdStore  # noqa: PLC0415 - gRPC is dear
-        from nexus.store.etcd.url import parse_etcd_store_url  # noqa: PLC0415
+    scheme = scheme_of(url)
+    return KINDS[scheme](url, own) if scheme in KINDS else DeltaStore(parse_store_url(url), own)
 
-        return EtcdStore(parse_etcd_store_url(url), own)
-    return DeltaStore(parse_store_url(url), own)
+
+def _etcd(url: str, own: CollectorSection) -> Store:
+    from nexus.pipeline.collector.etcd_store import EtcdStore  # noqa: PLC0415 - gRPC is dear
+    from nexus.store.etcd.url import parse_etcd_store_url  # noqa: PLC0415
+
+    return EtcdStore(parse_etcd_store_url(url), own)
+
+
+def _postgres(url: str, own: CollectorSection) -> Store:
+    from nexus.pipeline.collector.postgres_store import PostgresStore  # noqa: PLC0415
+    from nexus.store.postgres.url import parse_postgres_url  # noqa: PLC0415
+
+    return PostgresStore(parse_postgres_url(url), own)
+
+
+KINDS: Final[Mapping[str, Callable[[str, CollectorSection], Store]]] = {
+    "etcd": _etcd,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+}
 
 
 @dataclass
@@ -111,7 +129,7 @@ class DeltaStore:
         return self.lock.lost()
 
     def take_up(self, changed: CollectorSection) -> None:
-        self.own = replace(self.own, **{name: getattr(changed, name) for name in _RETENTION})
+        self.own = replace(self.own, **{name: getattr(changed, name) for name in RETENTION})
 
     def release(self) -> None:
         self.lock.release()
@@ -156,7 +174,7 @@ class DeltaStore:
             return not report.complete, upkeep(report)
 
         every = self.own.maintain_interval_ms / 1000
-        return Chore("maintain", every, min(every, _FIRST_UPKEEP_S), run)
+        return Chore("maintain", every, min(every, FIRST_UPKEEP_S), run)
 
 
 def derived(progress: Progress) -> dict[str, object]:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from nexus.lake.errors import BatchesLost
 from nexus.lake.fence import Fence
 from nexus.lake.files import NewFile, TableFiles
 from nexus.lake.table import LakeTable
@@ -18,7 +17,7 @@ from nexus.pipeline import table_source
 from nexus.pipeline.frontier import Frontier
 from nexus.pipeline.order import in_order
 from nexus.pipeline.sink.known import load_frontier, not_stored
-from nexus.pipeline.sink.port import Batch, Stored
+from nexus.pipeline.sink.port import Batch, Stored, refuse_a_gap
 from nexus.pipeline.sink.writer import (
     LATE,
     QUARANTINE,
@@ -47,25 +46,14 @@ class DeltaSink:
         """Store a batch once, however often it is given."""
         if _has(self._readings, batch):
             return Stored(replayed=True)
-        self._refuse_a_gap(batch)
+        last = self._readings.transaction_version(batch.app)
+        refuse_a_gap(self._store, batch, -1 if last is None else last)
         if self._frontier is None:
             self._frontier = load_frontier(self._store, self._readings)
         frontier, self._frontier = self._frontier, None  # unknown until all is well
         stored, ends = self._store_new(batch, frontier)
         self._frontier = frontier.advanced(ends)
         return stored
-
-    def _refuse_a_gap(self, batch: Batch) -> None:
-        """Batches come one after the other: what is missing before this one was stored and lost."""
-        last = self._readings.transaction_version(batch.app)
-        expected = 0 if last is None else last + 1
-        if batch.number > expected:
-            raise BatchesLost(
-                f"store {self._store}: batches {expected} to {batch.number - 1} were stored here"
-                " and are gone: the store was emptied or set back. Bring it back; or, to read the"
-                " queue anew from its start, remove the collector's checkpoint or use another"
-                " --data-dir"
-            )
 
     def _store_new(self, batch: Batch, frontier: Frontier) -> tuple[Stored, list[pa.Table]]:
         written = self._written(batch.rows, batch.origin, frontier)

@@ -18,7 +18,7 @@ from nexus.etcd import Client, Put, mod_revision
 from nexus.lake.errors import BatchesLost
 from nexus.pipeline.order import as_they_came, in_order
 from nexus.pipeline.sink.etcd_writer import WROTE_DDL, Job, Taking, Wrote, write_rows
-from nexus.pipeline.sink.port import Batch, Stored
+from nexus.pipeline.sink.port import Batch, Stored, refuse_a_gap
 from nexus.store.etcd.faults import as_store_errors
 from nexus.store.etcd.lock import EtcdWriterLock
 from nexus.store.etcd.writing import write
@@ -65,7 +65,7 @@ class EtcdSink:
             mark, revision = self._mark(batch.app)
             if mark.number >= batch.number:
                 return Stored(replayed=True)
-            self._refuse_a_gap(batch, mark)
+            refuse_a_gap(self._store, batch, mark.number)
             mark, revision = self._begun(batch, mark, revision)
         wrote = self._written(batch, mark.begun_us)
         batch.check()
@@ -89,16 +89,6 @@ class EtcdSink:
         for row in rows.mapInArrow(write_rows(job), WROTE_DDL).collect():
             whole = whole.plus(Wrote(row.readings, row.copies, row.refused))
         return whole
-
-    def _refuse_a_gap(self, batch: Batch, mark: Mark) -> None:
-        """Batches come one after the other: what is missing before this one was stored and lost."""
-        if batch.number > mark.number + 1:
-            raise BatchesLost(
-                f"store {self._store}: batches {mark.number + 1} to {batch.number - 1} were stored"
-                " here and are gone: the store was emptied or set back. Bring it back; or, to read"
-                " the queue anew from its start, remove the collector's checkpoint or use another"
-                " --data-dir"
-            )
 
     def _begun(self, batch: Batch, mark: Mark, revision: int) -> tuple[Mark, int]:
         """Note when a batch was begun, once: what it refuses has that time in every replay."""

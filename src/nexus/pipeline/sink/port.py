@@ -6,6 +6,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from nexus.lake.errors import BatchesLost
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -34,3 +36,13 @@ class Sink(Protocol):
     """Stores batches, each exactly once however often it is given."""
 
     def store(self, batch: Batch) -> Stored: ...
+
+
+def refuse_a_gap(store: object, batch: Batch, last: int) -> None:
+    """Batches come one after the other: what is missing before this one was stored and lost."""
+    if batch.number > last + 1:
+        raise BatchesLost(
+            f"store {store}: batches {last + 1} to {batch.number - 1} were stored here and are"
+            " gone: the store was emptied or set back. Bring it back; or, to read the queue anew"
+            " from its start, remove the collector's checkpoint or use another --data-dir"
+        )

@@ -14,6 +14,7 @@ from nexus.store.delta.listing import Listing
 from nexus.store.delta.live import Live, LiveState
 from nexus.store.delta.rolled import rolled
 from nexus.store.port import Selection
+from nexus.store.questions.asking import First
 from nexus.store.questions.conditions import Conditions
 from nexus.store.questions.coverage import Rolled
 from nexus.store.questions.database import Database
@@ -40,7 +41,9 @@ class DeltaAsking:
         files = table.holding(stretches, which.uuids)
         return self.folds.instead(table, files) if name == "readings" else files
 
-    def source(self, name: str, files: Sequence[Held], conditions: Conditions) -> str:
+    def source(
+        self, name: str, files: Sequence[Held], conditions: Conditions, first: First | None = None
+    ) -> str:
         paths = self.database.paths(name, [file.path for file in files])
         return f"read_parquet({conditions.bind(paths)}, hive_partitioning = false)"
 

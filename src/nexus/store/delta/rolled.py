@@ -7,15 +7,12 @@ make the windows that they belong to stale, until the rollup has caught up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, timedelta
-from typing import Final
 
 from nexus.store.delta.following import Pins
 from nexus.store.delta.live import Live
 from nexus.store.questions.coverage import Rolled
-from nexus.store.questions.spans import DAY, SECOND, Stretch, clipped, joined, less, outer
-
-_FIRST_DAY: Final = date(1970, 1, 1)
+from nexus.store.questions.rolled import day_stretch, less_removed
+from nexus.store.questions.spans import SECOND, Stretch, clipped, joined, outer
 
 
 def rolled(
@@ -40,24 +37,12 @@ def rolled(
         near = (f for f in arrived if f.low < min(closed, high) and f.high >= low)
         late = [stretch for file in near for stretch in live.minutes(file)]
     windows = joined(outer(stretch, width) for stretch in late)
-    stale = _less_removed(removed, clipped(windows, *outer(asked, width)))
+    stale = less_removed(removed, clipped(windows, *outer(asked, width)))
     return Rolled(name, width, closed, stale)
-
-
-def _less_removed(removed: Callable[[str], bool], stale: list[Stretch]) -> list[Stretch]:
-    """Without days of which readings were removed: what is rolled up is all there is of them."""
-    days = {number for s in stale for number in range(s.low // DAY, (s.high - 1) // DAY + 1)}
-    names = {(_FIRST_DAY + timedelta(days=number)).isoformat() for number in days}
-    return less(stale, joined(_day(name) for name in names if removed(name)))
 
 
 def _all_days(pins: Pins) -> list[Stretch]:
     """Every day that has readings: nobody knows which of them are new."""
     readings = pins.tables.get("readings")
     days = readings.days if readings is not None else {}
-    return [_day(day) for day in days]
-
-
-def _day(name: str) -> Stretch:
-    start = (date.fromisoformat(name) - _FIRST_DAY).days * DAY
-    return Stretch(start, start + DAY)
+    return [day_stretch(day) for day in days]

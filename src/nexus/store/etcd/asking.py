@@ -14,6 +14,7 @@ import pyarrow as pa
 from nexus.store.etcd.newest import Newest
 from nexus.store.etcd.parts import Part, Source, Surveyed, survey
 from nexus.store.port import Selection
+from nexus.store.questions.asking import First
 from nexus.store.questions.conditions import Conditions
 from nexus.store.questions.coverage import Rolled
 from nexus.store.questions.database import Database
@@ -46,7 +47,9 @@ class EtcdAsking:
         parts = (each.part(stretch) for each in surveyed for stretch in stretches)
         return [part for part in parts if part is not None]
 
-    def source(self, name: str, files: Sequence[Held], conditions: Conditions) -> str:
+    def source(
+        self, name: str, files: Sequence[Held], conditions: Conditions, first: First | None = None
+    ) -> str:
         """A table of what the parts hold, for the FROM of a statement."""
         parts = [file for file in files if isinstance(file, Part)]
         name = f"source_{len(self._sources)}"

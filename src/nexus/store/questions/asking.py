@@ -7,7 +7,7 @@ statements, and cannot come to differ. A kind of store is one class with these m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -17,6 +17,14 @@ from nexus.store.questions.coverage import Rolled
 from nexus.store.questions.held import Held
 from nexus.store.questions.known import State
 from nexus.store.questions.spans import Stretch
+
+
+class First(NamedTuple):
+    """The first rows by a column, all that share the last one's value with it."""
+
+    column: str
+    descending: bool
+    rows: int
 
 
 class Asking(Protocol):
@@ -31,10 +39,13 @@ class Asking(Protocol):
     def files(self, name: str, stretches: Sequence[Stretch], which: Selection) -> list[Held]:
         """The pieces of a table that may hold rows of these times and series."""
 
-    def source(self, name: str, files: Sequence[Held], conditions: Conditions) -> str:
+    def source(
+        self, name: str, files: Sequence[Held], conditions: Conditions, first: First | None = None
+    ) -> str:
         """A table of these pieces, for the FROM of a statement.
 
-        It has at least the rows for which the conditions hold, and may have others.
+        It has at least the rows for which the conditions hold, and may have others; with `first`
+        at least those of them that come first.
         """
 
     def ask(

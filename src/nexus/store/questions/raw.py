@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from nexus.store.port import READING_KEY, READING_ROWS, Page, Selection, Span, only
-from nexus.store.questions.asking import Asking, as_schema
+from nexus.store.questions.asking import Asking, First, as_schema
 from nexus.store.questions.conditions import Conditions, checked_key, checked_limit, ordering
 from nexus.store.questions.paging import asked, filled, moment_of, slice_rows, weights
 from nexus.store.questions.slices import slices
@@ -37,7 +37,8 @@ def _read(asking: Asking, which: Selection, piece: Stretch, page: Page, limit: i
     where.during("timestamp", [piece])
     where.select(which)
     where.after(READING_KEY, READING_ROWS, page)
-    source = asking.source("readings", files, where)
+    first = First("timestamp", page.descending, limit)
+    source = asking.source("readings", files, where, first)
     sql = (
         f"SELECT {', '.join(schema.names)} FROM {source} WHERE {where}"
         f" ORDER BY {ordering(READING_KEY, page)} LIMIT {where.bind(limit)}"

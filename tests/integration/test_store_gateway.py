@@ -1,4 +1,4 @@
-"""The gateway over a store in etcd: to a client it is the gateway over Delta tables."""
+"""The gateway over any store: to a client it is the gateway over Delta tables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from nexus.gateway.app import create_app
 from nexus.gateway.gateway import build_gateway
 from nexus.settings.gateway import GatewaySection
 from nexus.store.etcd import parts, store
+from nexus.store.postgres import asking as postgres_asking
 from nexus.telemetry.normalise import normalise
 from nexus.telemetry.reading import plain
 from support.etcd import EtcdMember
 from support.etcd_stores import EtcdFilled
 from support.gateways import Client, store_readings
+from support.postgres import PostgresFilled, new_database
 from support.readings import NOON_US, readings
 
 MINUTE = 60_000_000
@@ -64,7 +66,7 @@ class Both(NamedTuple):
     """Clients of two gateways with the same readings behind them."""
 
     delta: Client
-    etcd: Client
+    other: Client
 
 
 def rows() -> list[dict[str, Any]]:
@@ -89,11 +91,25 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdFilled]:
 
 
 @pytest.fixture(scope="module")
-def both(filled: EtcdFilled, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def delta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder = tmp_path_factory.mktemp("gateway") / "tables"
     store_readings(folder, readings(*rows()))
-    with asking(f"delta://{folder}") as delta, asking(filled.url) as etcd:
-        yield Both(delta, etcd)
+    with asking(f"delta://{folder}") as client:
+        yield client
+
+
+@pytest.fixture(scope="module", params=["etcd", "postgres"])
+def both(request: pytest.FixtureRequest, delta: Client) -> Iterator[Both]:
+    """A gateway over Delta tables, and one over a store of another kind."""
+    if request.param == "etcd":
+        with asking(request.getfixturevalue("filled").url) as client:
+            yield Both(delta, client)
+        return
+    url = new_database(request.getfixturevalue("postgres"), "gateway")
+    with PostgresFilled(url) as store:
+        store.add(plain(normalise(readings(*rows()))))
+        with asking(url) as client:
+            yield Both(delta, client)
 
 
 @contextmanager
@@ -110,7 +126,7 @@ def asking(url: str, **settings: Any) -> Iterator[Client]:
 
 @pytest.mark.parametrize("path", ASKED)
 def test_a_client_sees_the_same_answers(both: Both, path: str) -> None:
-    wanted, found = both.delta.get(path), both.etcd.get(path)
+    wanted, found = both.delta.get(path), both.other.get(path)
     assert (wanted.status_code, found.status_code) == (200, 200), found.text
     assert found.json() == wanted.json()
     assert ("link" in found.headers) == ("link" in wanted.headers)
@@ -119,10 +135,10 @@ def test_a_client_sees_the_same_answers(both: Both, path: str) -> None:
 def test_pages_hold_each_reading_once(both: Both) -> None:
     path = f"/api/v1/telemetry?{SPAN}&resolution=raw&limit=60"
     found: list[Any] = []
-    page = both.etcd.json(path)
+    page = both.other.json(path)
     found += page["data"]
     while page["next_cursor"]:
-        page = both.etcd.json(f"{path}&cursor={page['next_cursor']}")
+        page = both.other.json(f"{path}&cursor={page['next_cursor']}")
         found += page["data"]
     assert found == both.delta.json(f"/api/v1/telemetry?{SPAN}&resolution=raw&limit=10000")["data"]
     assert len(found) == len(rows())
@@ -137,39 +153,43 @@ def test_problems_are_the_same(both: Both) -> None:
         f"/api/v1/telemetry/summary?{SPAN}&by=value",
         "/api/v1/gpus?cursor=x",
     ):
-        assert both.etcd.problem(path) == both.delta.problem(path)
+        assert both.other.problem(path) == both.delta.problem(path)
 
 
 def test_tags_hold_until_something_is_stored(both: Both, filled: EtcdFilled) -> None:
     path = f"/api/v1/gpus/GPU-00000000-aaaa/telemetry?{SPAN}&resolution=raw"
-    first = both.etcd.get(path)
+    first = both.other.get(path)
     filled.client.put(b"/telemetry/queue/c1/0/x", b"of the queue beside it")
     tag = {"if-none-match": first.headers["etag"]}
-    assert both.etcd.get(path, tag).status_code == 304
+    assert both.other.get(path, tag).status_code == 304
 
 
 def test_what_would_take_too_long_is_a_problem_that_says_so(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "ROWS_MAX", 10)
-    problem = both.etcd.problem(f"/api/v1/telemetry/summary?{SPAN}")
+    monkeypatch.setattr(postgres_asking, "ROWS_MAX", 10)
+    problem = both.other.problem(f"/api/v1/telemetry/summary?{SPAN}")
     assert (problem["status"], problem["type"]) == (422, "urn:nexus:problem:too-much")
     assert "less time" in problem["detail"]
 
 
 def test_the_pipeline_page_tells_what_the_store_holds(both: Both) -> None:
-    tables = {row["name"]: row for row in both.etcd.json("/api/v1/pipeline")["tables"]}
+    tables = {row["name"]: row for row in both.other.json("/api/v1/pipeline")["tables"]}
     assert tables["readings"]["rows"] == len(rows())
     assert tables["gpus"]["rows"] == 3
-    assert both.etcd.json("/ready")["tables"].keys() == tables.keys()
+    assert both.other.json("/ready")["tables"].keys() == tables.keys()
 
 
-def test_a_gateway_starts_before_etcd_and_says_that_it_is_away(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "url", ["etcd://127.0.0.1:1/telemetry", "postgresql://nobody@127.0.0.1:1/telemetry"]
+)
+def test_a_gateway_starts_before_its_store_and_says_that_it_is_away(
+    monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(store, "TIMEOUT_S", 0.3)
-    with asking("etcd://127.0.0.1:1/telemetry") as client:
+    with asking(url) as client:
         problem = client.problem("/api/v1/gpus")
         assert (problem["status"], problem["type"]) == (503, "urn:nexus:problem:store-away")
-        assert "store etcd://127.0.0.1:1/telemetry" in problem["detail"]
+        assert f"store {url}" in problem["detail"]
         assert client.get("/ready").status_code == 503

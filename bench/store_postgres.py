@@ -1,0 +1,226 @@
+"""Measures PostgreSQL as a store: how fast it takes readings, and how fast it answers.
+
+    python bench/store_postgres.py [--quick] [--parts copy,queries,pipeline] [--json FILE]
+
+`copy` stores batches of a simulated fleet as a collector's task and its driver do, staging and
+commit both counted, and in the same run puts readings into a table with the same columns and the
+same index by executemany. `queries` fills a store with ten million readings, rolls them up, and
+asks over HTTP what a dashboard asks. `pipeline` is the whole way, from a broker through Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import httpx
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from etcd_store import collect, rate
+from gateway import gateway, http_asker, timed
+from gateway_postgres import SETTINGS
+from gateway_tables import Filled, Fleets
+from pipeline import publish
+
+from nexus.bench.local_broker import LocalBroker
+from nexus.bench.local_postgres import LocalPostgres
+from nexus.bench.report import Figure, machine, print_table, save
+from nexus.pipeline.narrow import Narrower
+from nexus.pipeline.sink.postgres_writer import Job, PostgresWriter
+from nexus.store.postgres.dictionary import Dictionary
+from nexus.store.postgres.layout import IDS, READING_NUMBERS
+from nexus.store.postgres.lock import PostgresLock
+from nexus.store.postgres.rolling import WIDTHS, Roller
+from nexus.store.postgres.staging import make_staging, merge
+from nexus.store.postgres.url import parse_postgres_url
+from nexus.store.postgres.writing import Stager, parts_of
+from nexus.telemetry.scalars import scalar
+
+FULL, QUICK = 10_000_000, 1_000_000  # readings to be asked for
+COPIED, COPIED_QUICK = 2_000_000, 1_000_000
+BATCH: Final = 200_000
+ONE_BY_ONE: Final = 20_000  # readings by executemany
+ROUNDS, ROUNDS_QUICK = 40, 10
+MINUTES, MINUTES_QUICK = 40, 10  # of 153,600 readings each
+
+
+class Writer:
+    """Stores batches as one task and one driver do."""
+
+    def __init__(self, url: str) -> None:
+        self._place = parse_postgres_url(url)
+        self._lock = PostgresLock(self._place, "bench")
+        self._lock.acquire()
+        self.connection, self.turn = self._lock.held()
+        make_staging(self.connection, self.turn)
+        self._dictionary = Dictionary()
+        self._number = -1
+
+    def add(self, rows: pa.Table) -> None:
+        """Rows as `as_task_gets` makes them, as one batch."""
+        stager = Stager(self.connection, self.turn.epoch, self._dictionary)
+        writer = PostgresWriter(Job(self._place, self.turn, "bench"), stager)
+        for batch in rows.to_batches():
+            writer.add(batch)
+        self._number += 1
+        parts = parts_of([writer.finish()])
+        merge(self.connection, self.turn, "bench", self._number, parts)
+
+    def roll(self, now_s: int) -> float:
+        """Bring the rollups up to date; how long that took."""
+        began = time.monotonic()
+        for name in WIDTHS:
+            now = datetime.fromtimestamp(now_s, UTC)
+            roller = Roller(name, timedelta(0), timedelta(0))
+            roller.step(self.connection, self.turn, now, drain=True)
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        self._lock.release()
+
+
+def as_task_gets(rows: pa.Table) -> pa.Table:
+    """Readings in the form and the order in which Spark gives them to a task."""
+    count = rows.num_rows
+    zeros = pa.repeat(scalar(0, pa.int32()), count)
+    narrow = pa.Table.from_batches(
+        list(Narrower().batches(rows, zeros, pa.arange(0, count), zeros))
+    )
+    order = [("gpu_key", "ascending"), ("timestamp", "ascending"), ("series_a", "ascending")]
+    # Null is last for Arrow and first for Spark: contexts have a key of their own.
+    ordered = narrow.take(pc.sort_indices(narrow, order))
+    return ordered.append_column("refusal", pa.nulls(ordered.num_rows, pa.string()))
+
+
+def batches(readings: int) -> Iterator[pa.Table]:
+    for rows, _ in Fleets(readings, int(time.time())).hours():
+        for start in range(0, rows.num_rows, BATCH):
+            yield rows.slice(start, BATCH)
+
+
+def measure_copy(root: Path, quick: bool) -> list[Figure]:
+    with LocalPostgres(root / "postgres", DURABLE) as server:
+        writer = Writer(server.url())
+        made = [as_task_gets(rows) for rows in batches(COPIED_QUICK if quick else COPIED)]
+        writer.add(made[0])  # every series is new in it
+        rows = sum(each.num_rows for each in made[1:])
+        began = time.monotonic()
+        for each in made[1:]:
+            writer.add(each)
+        copied = rows / (time.monotonic() - began)
+        one_by_one = by_executemany(server.url(), made[-1])
+        writer.close()
+    return [
+        Figure("COPY and commit, readings/s", f"{copied:,.0f}", "80,000"),
+        Figure("executemany, readings/s", f"{one_by_one:,.0f}", ""),
+        Figure("COPY against executemany", f"{copied / one_by_one:.1f} x", "8 x"),
+    ]
+
+
+def by_executemany(url: str, rows: pa.Table) -> float:
+    """The same columns, keys and conflicts, a statement for each reading, in one transaction."""
+    names = (*READING_NUMBERS, *IDS)
+    numbers = rows.filter(pc.is_valid(rows.column("timestamp"))).slice(0, ONE_BY_ONE)
+    columns = [numbers.column(name).to_pylist() for name in READING_NUMBERS]
+    place = range(numbers.num_rows)
+    said = list(zip(*columns, place, place, place, strict=True))
+    listed = ", ".join(f'"{name}"' for name in names)
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE peer (LIKE readings_stored)")
+        cursor.execute('CREATE UNIQUE INDEX ON peer (gpu_id, "timestamp", series_id)')
+        began = time.monotonic()
+        cursor.executemany(
+            f"INSERT INTO peer ({listed}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            said,
+        )
+        connection.commit()
+        return len(said) / (time.monotonic() - began)
+
+
+def measure_queries(root: Path, quick: bool) -> list[Figure]:
+    readings = QUICK if quick else FULL
+    with LocalPostgres(root / "postgres", SETTINGS) as server:
+        filled, told = fill(server.url(), readings)
+        with (
+            gateway(server.url()) as address,
+            httpx.Client(base_url=address, timeout=60) as client,
+        ):
+            rounds = ROUNDS_QUICK if quick else ROUNDS
+            asked = timed("HTTP", http_asker(client, filled), rounds, goals=True)
+    return [Figure("filled", told, ""), *asked]
+
+
+def fill(url: str, readings: int) -> tuple[Filled, str]:
+    """A store with a day of a fleet in it, rolled up."""
+    writer, fleets, stored = Writer(url), Fleets(readings, int(time.time())), 0
+    began = time.monotonic()
+    for rows, _ in fleets.hours():
+        stored += rows.num_rows
+        for start in range(0, rows.num_rows, BATCH):
+            writer.add(as_task_gets(rows.slice(start, BATCH)))
+    load_s = time.monotonic() - began
+    rolled_s = writer.roll(fleets.end_s + 120)
+    writer.connection.execute("VACUUM ANALYZE")
+    row = writer.connection.execute(
+        "SELECT pg_database_size(current_database()),"
+        " (SELECT sum(rows)::bigint FROM store_held WHERE name LIKE 'rollup%')"
+    ).fetchone()
+    assert row is not None
+    writer.close()
+    told = f"{stored:,} readings, {row[0] / 1e6:,.0f} MB, rolled up in {rolled_s:.0f} s"
+    print(f"  {told}, made and stored in {load_s:.0f} s", flush=True)
+    return fleets.filled(stored, int(row[1])), told
+
+
+def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
+    with (
+        LocalBroker(root / "broker") as broker,
+        LocalPostgres(root / "postgres", DURABLE) as server,
+    ):
+        publish(broker, "telemetry", "arrow", MINUTES_QUICK if quick else MINUTES)
+        done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url(), root)
+    return [Figure("broker through Spark, readings/s", f"{rate(done):,.0f}", "80,000")]
+
+
+# What a server is given that has a machine of two cores to itself; commits reach the disk.
+DURABLE: Final = {**SETTINGS, "synchronous_commit": "on", "wal_level": "replica"}
+MEASURES: dict[str, Callable[[Path, bool], list[Figure]]] = {
+    "copy": measure_copy,
+    "queries": measure_queries,
+    "pipeline": measure_pipeline,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small amounts, to see that it works")
+    parser.add_argument("--parts", default=",".join(MEASURES), help="which measurements")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    arguments = parser.parse_args()
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)  # PostgreSQL runs as another user inside
+        setting = machine(root)
+        print(setting, flush=True)
+        for part in arguments.parts.split(","):
+            print(f"… {part}", flush=True)
+            place = root / part
+            place.mkdir()
+            found += MEASURES[part](place, arguments.quick)
+            shutil.rmtree(place, ignore_errors=True)
+    print_table(found)
+    if arguments.json:
+        save(arguments.json, setting, found)
+
+
+if __name__ == "__main__":
+    main()

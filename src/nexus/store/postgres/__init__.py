@@ -1,0 +1,1 @@
+"""A store in PostgreSQL: how it is laid out, written and asked."""
