@@ -3,8 +3,8 @@
     python bench/store_postgres.py [--quick] [--parts copy,queries,pipeline] [--json FILE]
 
 `copy` stores batches of a simulated fleet as a collector's task and its driver do, staging and
-commit both counted, and in the same run puts readings into a table with the same columns and the
-same index by executemany. `queries` fills a store with ten million readings, rolls them up, and
+commit both counted, and in the same run puts readings into a table with the columns and the key of
+the design by executemany. `queries` fills a store with ten million readings, rolls them up, and
 asks over HTTP what a dashboard asks. `pipeline` is the whole way, from a broker through Spark.
 """
 
@@ -35,12 +35,14 @@ from nexus.bench.report import Figure, machine, print_table, save
 from nexus.pipeline.narrow import Narrower
 from nexus.pipeline.sink.postgres_writer import Job, PostgresWriter
 from nexus.store.postgres.dictionary import Dictionary
-from nexus.store.postgres.layout import IDS, READING_NUMBERS
+from nexus.store.postgres.layout import columns
 from nexus.store.postgres.lock import PostgresLock
 from nexus.store.postgres.rolling import WIDTHS, Roller
 from nexus.store.postgres.staging import make_staging, merge
 from nexus.store.postgres.url import parse_postgres_url
 from nexus.store.postgres.writing import Stager, parts_of
+from nexus.telemetry.identity import IDENTITY_COLUMNS
+from nexus.telemetry.reading import READING_SCHEMA, plain
 from nexus.telemetry.scalars import scalar
 
 FULL, QUICK = 10_000_000, 1_000_000  # readings to be asked for
@@ -100,22 +102,28 @@ def as_task_gets(rows: pa.Table) -> pa.Table:
 
 
 def batches(readings: int) -> Iterator[pa.Table]:
-    for rows, _ in Fleets(readings, int(time.time())).hours():
-        for start in range(0, rows.num_rows, BATCH):
+    """The first hours of a day in which a thousand GPUs report every three minutes."""
+    left = readings
+    for rows, _ in Fleets(FULL, int(time.time())).hours():
+        for start in range(0, min(rows.num_rows, left), BATCH):
             yield rows.slice(start, BATCH)
+        left -= rows.num_rows
+        if left <= 0:
+            return
 
 
 def measure_copy(root: Path, quick: bool) -> list[Figure]:
     with LocalPostgres(root / "postgres", DURABLE) as server:
         writer = Writer(server.url())
-        made = [as_task_gets(rows) for rows in batches(COPIED_QUICK if quick else COPIED)]
+        asked = list(batches(COPIED_QUICK if quick else COPIED))
+        made = [as_task_gets(rows) for rows in asked]
         writer.add(made[0])  # every series is new in it
         rows = sum(each.num_rows for each in made[1:])
         began = time.monotonic()
         for each in made[1:]:
             writer.add(each)
         copied = rows / (time.monotonic() - began)
-        one_by_one = by_executemany(server.url(), made[-1])
+        one_by_one = by_executemany(server.url(), asked[-1])
         writer.close()
     return [
         Figure("COPY and commit, readings/s", f"{copied:,.0f}", "80,000"),
@@ -124,23 +132,16 @@ def measure_copy(root: Path, quick: bool) -> list[Figure]:
     ]
 
 
-def by_executemany(url: str, rows: pa.Table) -> float:
-    """The same columns, keys and conflicts, a statement for each reading, in one transaction."""
-    names = (*READING_NUMBERS, *IDS)
-    numbers = rows.filter(pc.is_valid(rows.column("timestamp"))).slice(0, ONE_BY_ONE)
-    columns = [numbers.column(name).to_pylist() for name in READING_NUMBERS]
-    place = range(numbers.num_rows)
-    said = list(zip(*columns, place, place, place, strict=True))
-    listed = ", ".join(f'"{name}"' for name in names)
+def by_executemany(url: str, readings: pa.Table) -> float:
+    """The same readings into a table with the columns and the identity of the design."""
+    rows = plain(readings.slice(0, ONE_BY_ONE)).select(READING_SCHEMA.names)
+    said = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    marks = ", ".join(["%s"] * len(rows.column_names))
+    key = ", ".join(f'"{name}"' for name in IDENTITY_COLUMNS)
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE peer (LIKE readings_stored)")
-        cursor.execute('CREATE UNIQUE INDEX ON peer (gpu_id, "timestamp", series_id)')
+        cursor.execute(f"CREATE TABLE peer ({columns(READING_SCHEMA)}, PRIMARY KEY ({key}))")
         began = time.monotonic()
-        cursor.executemany(
-            f"INSERT INTO peer ({listed}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
-            " ON CONFLICT DO NOTHING",
-            said,
-        )
+        cursor.executemany(f"INSERT INTO peer VALUES ({marks}) ON CONFLICT DO NOTHING", said)
         connection.commit()
         return len(said) / (time.monotonic() - began)
 

@@ -17,7 +17,7 @@ from nexus.pipeline.sink.postgres_sink import PostgresSink
 from nexus.queue.url import QueueUrl
 from nexus.settings.collector import CollectorSection
 from nexus.settings.units import UNLIMITED
-from nexus.store.postgres.connecting import Connection, as_store_errors, connect
+from nexus.store.postgres.connecting import Connection, as_store_errors, connect, is_alive
 from nexus.store.postgres.lock import PostgresLock
 from nexus.store.postgres.retention import sweep
 from nexus.store.postgres.rolling import WIDTHS, Roller
@@ -85,7 +85,7 @@ class Beside:
         self._connection: Connection | None = None
 
     def connection(self) -> Connection:
-        if self._connection is None or self._connection.closed:
+        if self._connection is None or not is_alive(self._connection):
             self._connection = connect(self.lock.place, "collector beside")
         return self._connection
 

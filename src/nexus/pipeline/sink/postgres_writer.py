@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from nexus.pipeline.narrow import TEXT_COLUMNS
 from nexus.pipeline.order import REFUSAL
 from nexus.pipeline.sink.sorter import Sorter
-from nexus.store.postgres.connecting import Connection, as_store_errors, connect
+from nexus.store.postgres.connecting import Connection, as_store_errors, connect, is_alive
 from nexus.store.postgres.dictionary import Dictionary, fit
 from nexus.store.postgres.lock import Turn
 from nexus.store.postgres.url import PostgresUrl
@@ -109,7 +109,7 @@ def _refused(rows: pa.Table) -> pa.Table:
 
 def _connection(store: PostgresUrl) -> Connection:
     known = _connections.get(store.address)
-    if known is None or known.closed:
+    if known is None or not is_alive(known):
         known = _connections[store.address] = connect(store, "collector task")
     return known
 

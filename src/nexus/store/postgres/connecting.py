@@ -42,12 +42,25 @@ def connect(place: PostgresUrl, role: str, settings: Mapping[str, str] | None = 
     given = {
         "connect_timeout": str(CONNECT_S),
         **_ALIVE,
+        "client_encoding": "UTF8",
         "application_name": f"nexus {role}",
         **said,
         "options": " ".join(str(option) for option in options if option),
     }
     words = {name: str(value) for name, value in given.items() if value is not None}
     return psycopg.connect(make_conninfo(**words), autocommit=True)
+
+
+def is_alive(connection: Connection) -> bool:
+    """Whether the server is still there: after a restart all connections are dead at once."""
+    if connection.closed:
+        return False
+    try:
+        connection.execute("")
+    except psycopg.Error:
+        connection.close()
+        return False
+    return True
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Final
 import psycopg
 
 from nexus.lake.errors import Fenced, StoreOut
-from nexus.store.postgres.connecting import Connection, as_store_errors, connect
+from nexus.store.postgres.connecting import Connection, as_store_errors, connect, is_alive
 from nexus.store.postgres.schema import check, make, version_of
 from nexus.store.postgres.url import PostgresUrl
 
@@ -62,7 +62,7 @@ class PostgresLock:
         with self._guard, as_store_errors(self.place):
             if self._is_lost:
                 raise Fenced(f"store {self.place}: another collector has taken over")
-            if self._connection is not None and not self._connection.closed and self._turn:
+            if self._turn and self._connection is not None and is_alive(self._connection):
                 return self._connection, self._turn
             self._drop()
             self._connection = connect(self.place, "collector", {"lock_timeout": "60s"})

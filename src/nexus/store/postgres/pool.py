@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from nexus.store.errors import StoreAway, TooMuch
-from nexus.store.postgres.connecting import Connection, connect, essence
+from nexus.store.postgres.connecting import Connection, connect, essence, is_alive
 from nexus.store.postgres.url import PostgresUrl
 
 CONNECTIONS: Final = 8
@@ -82,7 +82,7 @@ class Pool:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return self.connect()
-            if _is_alive(connection):
+            if is_alive(connection):
                 return connection
 
     def _put_back(self, connection: Connection) -> None:
@@ -92,15 +92,3 @@ class Pool:
                 self._idle.append(connection)
                 return
         connection.close()
-
-
-def _is_alive(connection: Connection) -> bool:
-    """Whether the server is still there: after a restart all connections are dead at once."""
-    if connection.closed:
-        return False
-    try:
-        connection.execute("")
-    except psycopg.Error:
-        connection.close()
-        return False
-    return True

@@ -19,6 +19,10 @@ _LOCK: Final = 0x6E657875735F6D69  # of whoever changes the tables
 _KNOWN: Final = "CREATE TABLE IF NOT EXISTS store_schema (version int NOT NULL, at timestamptz)"
 
 
+# Windows are cut by date_bin, which came with this one.
+_SERVER_LEAST: Final = 14
+
+
 class SchemaNewer(StoreError):
     """Raised when the tables are of a later version than this program knows."""
 
@@ -57,8 +61,21 @@ def make(place: PostgresUrl, connection: Connection) -> int:
         before = version_of(connection)
         if before > VERSION:
             check(place, before)
+        _check_server(place, connection)
         connection.execute(_KNOWN)
         for number, step in enumerate(STEPS[before:], before + 1):
             connection.execute(step)
             connection.execute("INSERT INTO store_schema VALUES (%s, now())", (number,))
     return before
+
+
+def _check_server(place: PostgresUrl, connection: Connection) -> None:
+    server = connection.info.server_version // 10_000
+    if server < _SERVER_LEAST:
+        raise StoreError(f"store {place}: PostgreSQL {server} is too old, it takes {_SERVER_LEAST}")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"store {place}: the database is in {encoding}, which cannot hold every text: make it"
+            " with ENCODING 'UTF8' TEMPLATE template0"
+        )

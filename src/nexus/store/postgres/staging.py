@@ -26,14 +26,19 @@ _NAMES: Final = ", ".join(f'"{name}"' for name in (*READING_NUMBERS, *IDS))
 _REFUSED: Final = ", ".join(
     f'"{name}"' for name in TABLES["quarantine"].schema.names if name != "day"
 )
+_STAGED: Final = ", ".join(f's."{name}"' for name in (*READING_NUMBERS, *IDS))
 # What came by the minute: derived tables and retention go by it.
 _READINGS: Final = f"""
 WITH new AS (
-  INSERT INTO readings_stored ({_NAMES}) SELECT {_NAMES} FROM {{readings}}
-  WHERE part = ANY(%(parts)s) ON CONFLICT DO NOTHING RETURNING "timestamp", ingested
+  INSERT INTO readings_stored ({_NAMES}) SELECT {_STAGED}
+  FROM {{readings}} s LEFT JOIN latest_stored l USING (series_id)
+  WHERE s.part = ANY(%(parts)s) AND {{which}} RETURNING "timestamp", ingested
 )
 SELECT date_trunc('minute', "timestamp") AS minute, count(*), min("timestamp"), max("timestamp"),
        max(ingested) FROM new GROUP BY 1 ORDER BY 1"""
+# A reading that is newer than its series cannot be there yet, and need not be looked up.
+_NEWER: Final = '(l.series_id IS NULL OR s."timestamp" > l."timestamp")'
+_LATE: Final = 's."timestamp" <= l."timestamp" ON CONFLICT DO NOTHING'
 _TAKEN: Final = ", ".join(
     f'"{name}" = CASE WHEN excluded."timestamp" > l."timestamp" THEN excluded."{name}"'
     f' ELSE l."{name}" END'
@@ -168,8 +173,13 @@ def _taken_up(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Mi
         )
     if not staged.readings:
         return []
-    cursor.execute(_READINGS.format(readings=staging_name("readings", turn.epoch)), params)
-    return [Minute(*row) for row in cursor.fetchall()]
+    table = staging_name("readings", turn.epoch)
+    cursor.execute(_READINGS.format(readings=table, which=_NEWER), params)
+    found = [Minute(*row) for row in cursor.fetchall()]
+    if sum(minute.rows for minute in found) < staged.readings:
+        cursor.execute(_READINGS.format(readings=table, which=_LATE), params)
+        found += [Minute(*row) for row in cursor.fetchall()]
+    return found
 
 
 def _counted(cursor: psycopg.Cursor[Any], minutes: Sequence[Minute], staged: Parts) -> int:
@@ -189,7 +199,8 @@ def _counted(cursor: psycopg.Cursor[Any], minutes: Sequence[Minute], staged: Par
     assert row is not None
     version = int(row[0])
     cursor.executemany(
-        "INSERT INTO store_arrivals VALUES (%s, %s)", [(m.start, version) for m in minutes]
+        "INSERT INTO store_arrivals VALUES (%s, %s)",
+        [(start, version) for start in {minute.start for minute in minutes}],
     )
     return version
 
