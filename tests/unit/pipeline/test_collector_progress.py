@@ -160,3 +160,19 @@ def test_the_summary_names_what_is_not_zero(clock: HandClock) -> None:
     text = summary_of(progress.view())
     assert "7 duplicates" in text
     assert "20 messages wait for the next start" in text
+
+
+def test_a_store_that_takes_nothing_lags_while_others_go_on(clock: HandClock) -> None:
+    progress = running(clock, "delta:///a", "postgresql:///b")
+    batch(progress, 0, 10, end=30, url="delta:///a")
+    batch(progress, 0, 10, end=20, url="postgresql:///b")
+    progress.queue({0: Bounds(0, 50)})
+    assert not progress.view().is_lagging
+    progress.failing("postgresql:///b", "connection refused")
+    view = progress.view()
+    assert [view.lag_of(store) for store in view.stores] == [20, 30]
+    well, said = health_of(view, 60)
+    assert (well, said["status"]) == (False, "lagging")
+    assert said["stores"] == {"delta:///a": "well", "postgresql:///b": "connection refused"}
+    progress.failing("delta:///a", "no space left")
+    assert health_of(progress.view(), 60)[1]["status"] == "failing"
