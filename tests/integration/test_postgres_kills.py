@@ -119,7 +119,9 @@ def check_database(url: str, sender: Sender) -> None:
         readings = table_of(connection, "readings", READING_SCHEMA)
         same_tables(readings, sender.expected())
         check_refused(table_of(connection, "quarantine", QUARANTINE_ROWS), sender.refused)
-        same_rows(table_of(connection, "latest", READING_SCHEMA), expected_latest(readings), "l")
+        same_rows(
+            table_of(connection, "latest", READING_SCHEMA), expected_latest(readings), "latest"
+        )
         gpus = table_of(connection, "gpus", TABLES["gpus"].schema)
         same_rows(gpus, expected_gpus(readings), "gpus")
         newest = max(readings.column("timestamp").cast(pa.int64()).to_pylist())

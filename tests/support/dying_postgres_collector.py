@@ -11,8 +11,7 @@ from typing import Any
 
 from nexus.cli import main
 from nexus.pipeline.sink import postgres_sink
-
-_REAL = postgres_sink.merge
+from nexus.store.postgres.staging import merge as real
 
 
 def dying(moment: str, number: int) -> Any:
@@ -24,7 +23,7 @@ def dying(moment: str, number: int) -> Any:
         seen += 1
         if is_it and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        done = _REAL(*words)
+        done = real(*words)
         if is_it:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
@@ -34,6 +33,6 @@ def dying(moment: str, number: int) -> Any:
 
 if __name__ == "__main__":
     when, _, which = os.environ["NEXUS_TEST_DIE"].split()
-    postgres_sink.merge = dying(when, int(which))
+    vars(postgres_sink)["merge"] = dying(when, int(which))
     sys.argv[0] = "nexus"
     main()
