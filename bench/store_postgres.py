@@ -1,6 +1,7 @@
 """Measures PostgreSQL as a store: how fast it takes readings, and how fast it answers.
 
-    python bench/store_postgres.py [--quick] [--parts copy,queries,pipeline] [--json FILE]
+    python bench/store_postgres.py [--quick] [--parts copy,queries,pipeline] [--readings N]
+                                   [--json FILE]
 
 `copy` stores batches of a simulated fleet as a collector's task and its driver do, staging and
 commit both counted, and in the same run puts readings into a table with the columns and the key of
@@ -146,8 +147,8 @@ def by_executemany(url: str, readings: pa.Table) -> float:
         return len(said) / (time.monotonic() - began)
 
 
-def measure_queries(root: Path, quick: bool) -> list[Figure]:
-    readings = QUICK if quick else FULL
+def measure_queries(root: Path, quick: bool, readings: int | None = None) -> list[Figure]:
+    readings = readings or (QUICK if quick else FULL)
     with LocalPostgres(root / "postgres", SETTINGS) as server:
         filled, told = fill(server.url(), readings)
         with (
@@ -204,6 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small amounts, to see that it works")
     parser.add_argument("--parts", default=",".join(MEASURES), help="which measurements")
+    parser.add_argument("--readings", type=int, help=f"to be asked for, instead of {FULL:,}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     arguments = parser.parse_args()
     found: list[Figure] = []
@@ -216,7 +218,10 @@ def main() -> None:
             print(f"… {part}", flush=True)
             place = root / part
             place.mkdir()
-            found += MEASURES[part](place, arguments.quick)
+            if part == "queries":
+                found += measure_queries(place, arguments.quick, arguments.readings)
+            else:
+                found += MEASURES[part](place, arguments.quick)
             shutil.rmtree(place, ignore_errors=True)
     print_table(found)
     if arguments.json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from nexus.bench.clients import BenchFailed
 
 USER: Final = "nexus"
 _START_S: Final = 60.0
+_PORTS: Final = (15_000, 32_000)
+_TRIES: Final = 100
 
 
 class LocalPostgres:
@@ -95,6 +98,13 @@ def find_program(name: str) -> str:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that the system gives to nobody by itself, so that it stays free over a restart."""
+    for _ in range(_TRIES):
+        port = random.SystemRandom().randrange(*_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise BenchFailed("no port is free")
