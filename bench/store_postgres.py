@@ -187,7 +187,7 @@ def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
         LocalBroker(root / "broker") as broker,
         LocalPostgres(root / "postgres", DURABLE) as server,
     ):
-        publish(broker, "telemetry", "arrow", MINUTES_QUICK if quick else MINUTES)
+        publish(broker.bootstrap, "telemetry", "arrow", MINUTES_QUICK if quick else MINUTES)
         done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url(), root)
     return [Figure("broker through Spark, readings/s", f"{rate(done):,.0f}", "80,000")]
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from nexus.broker.peer import FORWARDED, encode_request, forwarded_from, forwarding_id
+from nexus.broker.peer import FORWARDED, forwarded_from, forwarding_id
 from nexus.broker.routing.channel import Channel, Lost, Unreachable
 from nexus.broker.routing.lane import Turns
 from nexus.wire.apis import APIS, ApiKey
-from nexus.wire.frames import decode_request_header, encode_response
+from nexus.wire.frames import decode_request_header, encode_request, encode_response
 from nexus.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from support.ports import free_port
 
