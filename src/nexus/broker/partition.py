@@ -20,6 +20,7 @@ from nexus.log import Append, PartitionLog
 from nexus.wire.batch import BatchHeader
 from nexus.wire.errors import (
     ErrorCode,
+    OutOfOrderSequence,
     ProtocolError,
     StorageError,
     UnknownTopicOrPartition,
@@ -30,9 +31,8 @@ Then = Callable[[ProtocolError | None], None]
 
 # Solo brokers lead every partition for ever. The cluster gives each leadership its own epoch.
 FIRST_LEADER_EPOCH: Final = 0
-
-
 NO_EPOCH: Final = -1
+SETTLING_SECONDS: Final = 10.0  # longer than a client's requests are on their way
 
 
 class FencedLeaderEpoch(ProtocolError):
@@ -145,8 +145,15 @@ class Partition:
         """Append one batch that was checked; it becomes visible when it is safe."""
         if not self.is_leader:
             raise self._not_leader()
+        is_unknown = header.base_sequence > 0 and self.log.producers.get(header.producer_id) is None
+        if is_unknown and self._may_follow_another(header):
+            raise self._not_leader()
         try:
             appended = self.log.append(batch, header, self.leader_epoch)
+        except OutOfOrderSequence as error:
+            if self._may_follow_another(header):
+                raise self._not_leader() from error
+            raise
         except StorageError as error:
             self.fail(error)
             raise
@@ -161,6 +168,21 @@ class Partition:
         else:
             self._request_flush(self)
         return appended
+
+    def _may_follow_another(self, header: BatchHeader) -> bool:
+        """Whether a batch before this one may have been sent away, just before this broker led.
+
+        A producer has several requests on their way. If the first is told to look for the leader
+        and the second finds it here, a gap in the sequence would be an error that no retry mends:
+        clients take a new epoch then, and may write twice what they had no answer to elsewhere.
+        """
+        leading = self.leading
+        if leading is None:
+            return False
+        state = self.log.producers.get(header.producer_id)
+        is_heard = state is not None and state.batches[-1].base_offset >= leading.first
+        now = asyncio.get_running_loop().time()
+        return not is_heard and now - leading.began_at < SETTLING_SECONDS
 
     # In a cluster -----------------------------------------------------------------------------
 
