@@ -120,7 +120,7 @@ def measured(options: argparse.Namespace, systems: list[str], share: float) -> R
         machine=setting,
         busy=busy,
         forced=busy > MOST_BUSY,
-        systems={name: _about(name) for name in systems},
+        systems={name: _about(name) for name in SYSTEMS if name in systems},
         samples=run.samples,
         failures=run.failures,
         figures=figures,

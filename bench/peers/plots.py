@@ -52,7 +52,8 @@ def _bars(
 ) -> None:
     """A group of bars for each point, a bar for each system, a whisker from least to most."""
     names = list(results.systems)
-    figure, axes = plt.subplots(figsize=(1.6 + 1.3 * len(groups), 4), layout="constrained")
+    inches = (max(8.0, 1.6 + 1.3 * len(groups)), 4.0)  # room for the names below
+    figure, axes = plt.subplots(figsize=inches, layout="constrained")
     width = 0.8 / len(names)
     for place, name in enumerate(names):
         at = [g + place * width for g, spreads in enumerate(groups.values()) if name in spreads]
