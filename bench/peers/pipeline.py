@@ -36,7 +36,11 @@ def pipeline_figures(
         print(f"… {TITLES[part]}", file=sys.stderr, flush=True)
         folder = place / part
         folder.mkdir()
-        found[TITLES[part]] = _MEASURES[part](folder, quick)
+        try:
+            found[TITLES[part]] = _MEASURES[part](folder, quick)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the hour before must not be lost
+            found[TITLES[part]] = [Figure("failed", str(error).partition("\n")[0], "")]
+            print(f"  failed: {error}", file=sys.stderr, flush=True)
     return found
 
 
