@@ -45,6 +45,7 @@ def lost_in_a_cut(cluster: NetworkCluster, topic: str) -> int:
     return report.counts[Defect.LOST]
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(300)
 def test_the_checker_finds_what_a_lying_disk_lost(cluster: NetworkCluster) -> None:
     """The kernel may write by itself at any moment, and so hide the loss: it gets a few tries."""

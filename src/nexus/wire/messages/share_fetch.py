@@ -116,7 +116,7 @@ class PartitionData:
     acknowledge_error_code: int = int16()
     acknowledge_error_message: str | None = string(nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch)
-    records: Records | None = records(nullable="0+")
+    records: Records | None = records(nullable="0")
     acquired_records: list[AcquiredRecords] = array(AcquiredRecords)
     # What the member held and somebody else settled in its name since the session's last answer.
     settled: list[int] = array(Kind.INT64, tag=OWN_TAGS)

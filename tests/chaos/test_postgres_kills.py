@@ -51,6 +51,7 @@ def batches_of(line: Line, kind: str) -> int:
     return 0 if number is None else number + 1
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(600)
 def test_a_store_that_is_away_or_loses_its_collector_gets_every_reading_once(
     tmp_path: Path,
