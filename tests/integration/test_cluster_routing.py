@@ -101,7 +101,7 @@ def test_a_topic_can_be_routed_by_proxy_while_others_are_not(cluster: RoutedClus
     plain = make(direct, "plain")
     truth(cluster, plain)
     admin = admin_of(direct)
-    assert set(leaders(admin, routed).values()) == {2}
+    assert len(set(leaders(admin, routed).values())) == 1  # whichever broker the client asked
     producer = producer_of(direct)
     for partition in range(PARTITIONS):
         reports = deliver(producer, routed, [b"%d" % partition], partition=partition)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 Delivery = tuple[KafkaError | None, Message]
 Value = str | bytes | None
+ASK_AGAIN_TIMES = 5
 
 
 def admin_of(bootstrap: str) -> AdminClient:
@@ -20,10 +29,27 @@ def admin_of(bootstrap: str) -> AdminClient:
 def create_topic(
     admin: AdminClient, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> str:
+    """Make a topic. An admin client tries nothing again by itself when a broker goes away."""
     # As many replicas as the cluster has by default; a broker alone has one.
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=configs or {})
-    admin.create_topics([wanted], operation_timeout=10)[topic].result(20)
-    return topic
+    allowed: set[int] = set()
+    for _ in range(ASK_AGAIN_TIMES):
+        error = _refusal(admin.create_topics([wanted], operation_timeout=10)[topic])
+        if error is None or error.code() in allowed:
+            return topic
+        if error.code() != KafkaError._TRANSPORT:
+            raise KafkaException(error)
+        allowed = {KafkaError.TOPIC_ALREADY_EXISTS}  # it may have happened
+    raise KafkaException(error)
+
+
+def _refusal(done: Future[Any]) -> KafkaError | None:
+    try:
+        done.result(20)
+    except KafkaException as refused:
+        error: KafkaError = refused.args[0]
+        return error
+    return None
 
 
 def producer_of(bootstrap: str, **settings: Any) -> Producer:
@@ -86,7 +112,7 @@ def read(
         consumer.close()
 
 
-def poll_for(consumer: Consumer, count: int, *, within: float = 15.0) -> list[Message]:
+def poll_for(consumer: Consumer, count: int, *, within: float = 30.0) -> list[Message]:
     messages: list[Message] = []
     deadline = time.monotonic() + within
     while len(messages) < count and time.monotonic() < deadline:

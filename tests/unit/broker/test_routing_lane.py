@@ -119,3 +119,34 @@ def test_a_broker_that_cannot_be_reached_has_not() -> None:
             await beats(channel, 2)
 
     asyncio.run(story())
+
+
+def test_what_is_not_answered_is_sent_although_its_client_is_gone() -> None:
+    frames: list[int] = []
+    heard_all = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            frames.append(len(await reader.readexactly(int.from_bytes(size, "big"))))
+        heard_all.set()
+
+    async def story(channel: Channel) -> None:
+        channel.tell(ApiKey.HEARTBEAT, 4, "client", BEAT)
+        channel.finish()  # before there is a connection
+        await heard_all.wait()
+
+    asyncio.run(with_server(listen, story))
+    assert len(frames) == 1
+
+
+def test_a_question_that_nobody_waits_for_any_more_is_given_up() -> None:
+    async def story(channel: Channel) -> None:
+        answer = channel.ask(ApiKey.HEARTBEAT, 4, "client", BEAT)
+        channel.finish()
+        with pytest.raises(Lost):
+            await answer
+
+    async def alone() -> None:
+        await story(Channel(("127.0.0.1", free_port()), memoryview(bytearray(4096))))
+
+    asyncio.run(alone())

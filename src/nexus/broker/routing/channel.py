@@ -50,6 +50,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._correlation = 0
         self._connecting = self._loop.create_task(self._connect())
+        self._has_told = False
+        self._is_leaving = False
         self.is_closed = False
         self.is_full = True  # until it is connected, and while more waits than should
         self.when_lost: Callable[[], None] | None = None
@@ -64,7 +66,18 @@ class Channel(asyncio.BufferedProtocol):
 
     def tell(self, key: ApiKey, version: int, client_id: str, body: object) -> None:
         """Send what is not answered."""
+        self._has_told = True
         self._send(key, version, client_id, body)
+
+    def finish(self) -> None:
+        """Hang up since nobody waits any more, but not before what is not answered was sent."""
+        if not self._has_told:
+            self.close()
+            return
+        self.when_lost = self.when_drained = None
+        self._is_leaving = True
+        if self._transport is not None:
+            self._transport.close()
 
     def close(self) -> None:
         """Hang up: a question that waits there is over; safe to call twice."""
@@ -109,7 +122,9 @@ class Channel(asyncio.BufferedProtocol):
         unsent, self._unsent = self._unsent, []
         self.is_full = False
         stream.writelines(unsent)
-        if not self.is_full:
+        if self._is_leaving:
+            stream.close()
+        elif not self.is_full:
             self.resume_writing()
 
     def pause_writing(self) -> None:

@@ -104,7 +104,8 @@ class Lane:
     def close(self) -> None:
         """The client is gone."""
         self._is_closed = True
-        self.hang_up_all_but(())
+        for channel in self._opened:
+            channel.finish()
 
     def _drained(self, connection: Connection) -> None:
         connection.forwarded_bytes -= self._owed
