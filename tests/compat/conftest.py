@@ -19,8 +19,8 @@ from support.rolling import RollingRestart
 from support.routed import RoutedCluster
 
 # A rolling restart takes what was sent without an acknowledgement, makes a producer that is not
-# idempotent repeat itself, and is felt by clients that never try again, such as kcat, which ends when
-# the brokers that it is connected to are down: none of these is here.
+# idempotent repeat itself, and is felt by clients that never try again, such as kcat, which ends
+# when the brokers that it is connected to are down: none of these is here.
 ROLLING = frozenset(
     {
         "test_a_commit_and_its_metadata_are_the_same_for_every_client",
