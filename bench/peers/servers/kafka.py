@@ -115,6 +115,7 @@ def _properties(place: Path, durability: Durability, number: int, nodes: Sequenc
         "transaction.state.log.min.isr": "1",
         "min.insync.replicas": str(min(2, len(nodes))),
         "group.initial.rebalance.delay.ms": "0",
+        "log.retention.ms": "-1",  # simulated readings are of days long gone
         **_FLUSH[durability],
     }
     return "".join(f"{key}={value}\n" for key, value in options.items())
