@@ -161,6 +161,7 @@ class _ShareFetch:
         self._bytes -= len(data)
         count = sum(one.last - one.first + 1 for one in sent)
         self._room -= count
+        queue.delivered.inc(count)
         topic = self._broker.topics.by_id(place.topic_id)
         if topic is not None:
             topic.traffic.read(count, len(data))

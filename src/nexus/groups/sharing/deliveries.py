@@ -70,6 +70,11 @@ class Deliveries:
         """How many messages are not finished, in a log that ends there."""
         return max(end - self.start - self._finished.count, 0)
 
+    @property
+    def in_flight(self) -> int:
+        """How many messages members hold, or gave back for later."""
+        return len(self._timers)
+
     def acquire(
         self, member: str, end: int, limit: int, now_ms: int, key_of: KeyOf
     ) -> tuple[list[Acquired], Effects]:

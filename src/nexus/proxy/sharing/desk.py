@@ -30,7 +30,6 @@ SHORT_WAIT_MS: Final = 100  # where there is room for too few to ask every broke
 FULL_S: Final = 0.05  # between two looks whether others made room
 FAILED_S: Final = 0.2
 FETCH_MOST: Final = 5_000
-HOLD_S: Final = 30.0
 RELEASE_S: Final = 5.0
 
 log = get_logger(__name__)
@@ -147,7 +146,7 @@ class Desk:
             parts = await session.fetch(topic.id, partitions, most, wait_ms)
         finally:
             self._asked_for -= most
-        found = await self._share_out(parts)
+        found = await self._share_out(parts, session.hold_s)
         if not most and not found:
             self._room.clear()
             try:
@@ -163,8 +162,8 @@ class Desk:
         self._asked_for += share
         return share
 
-    async def _share_out(self, parts: Iterable[Any]) -> int:
-        until = monotonic() + HOLD_S
+    async def _share_out(self, parts: Iterable[Any], hold_s: float) -> int:
+        until = monotonic() + hold_s
         found = 0
         for part in parts:
             if part.settled:

@@ -33,6 +33,7 @@ class Session:
         self._is_detached = is_detached
         self._epoch = 0
         self._partitions: set[int] = set()
+        self.hold_s = 0.0  # for which the last messages are held
 
     async def fetch(
         self, topic_id: UUID, partitions: set[int], most: int, wait_ms: int
@@ -51,6 +52,7 @@ class Session:
             raise BrokerAway(answer.error_message or f"error {answer.error_code}")
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         self._partitions = set(partitions)
+        self.hold_s = answer.acquisition_lock_timeout_ms / 1000
         return [part for topic in answer.responses for part in topic.partitions]
 
     def close(self) -> None:
