@@ -41,13 +41,14 @@ class Book:
 
     folder: Path
     acked: dict[int, float] = field(default_factory=dict)
-    unsure: set[int] = field(default_factory=set)
+    unsure: set[int] = field(default_factory=set)  # nobody was told what became of the word
     late: dict[int, float] = field(default_factory=dict)  # seconds after the acknowledgement
     deliveries: int = 0
     given_back: int = 0
     acked_at_us: list[int] = field(default_factory=list)
     _got: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     _read: dict[Path, int] = field(default_factory=lambda: defaultdict(int))
+    _asked: dict[Path, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def look(self) -> int:
         """Read what is new; how many messages are done."""
@@ -59,25 +60,29 @@ class Book:
             self._read[path] += len(whole) + 1 if whole else 0
             for line in whole.splitlines():
                 what, at, *numbers = line.decode().split()
-                self._take(what, float(at), map(int, numbers))
+                self._take(path, what, float(at), set(map(int, numbers)))
         return len(self.acked)
 
-    def _take(self, what: str, at: float, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            if what == "got":
-                self.deliveries += 1
+    def _take(self, path: Path, what: str, at: float, numbers: set[int]) -> None:
+        if what == "got":
+            self.deliveries += len(numbers)
+            for number in numbers:
                 self._got[number].append(at)
-            elif what == "ack":
-                self.acked[number] = min(at, self.acked.get(number, at))
-                self.acked_at_us.append(int(at * 1e6))
-            elif what == "unsure":
-                self.unsure.add(number)
-            else:
-                self.given_back += 1
+        elif what.startswith("ask-"):
+            self.unsure |= self._asked.pop(path, set())
+            self._asked[path] = numbers if what == "ask-ack" else set()
+        else:
+            self._asked[path] -= numbers
+            if what == "ack":
+                self.acked |= {n: min(at, self.acked.get(n, at)) for n in numbers}
+                self.acked_at_us += [int(at * 1e6)] * len(numbers)
+            elif what == "nack":
+                self.given_back += len(numbers)
 
     def close(self) -> None:
         """Everything is written: find what came after its acknowledgement."""
         self.look()
+        self.unsure = self.unsure.union(*self._asked.values()) - self.acked.keys()
         self.acked_at_us.sort()
         for number, times in self._got.items():
             after = max(times) - self.acked.get(number, float("inf"))

@@ -1,8 +1,9 @@
 """A consumer in a process of its own, to be killed at any moment.
 
 It takes messages at one proxy and says at the other what became of them: most are done, some come
-again, some are dead; now and then it leaves with all that it holds. What it sees and what is
-confirmed to it is written to a file at once, a line each, so that its death loses none of it.
+again, some are dead; now and then it leaves with all that it holds. What comes, what
+it is about to say and what is confirmed to it is written to a file at once, a line each, so that
+its death loses none of it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -57,9 +60,8 @@ class Worker:
     def _work(self, answer: http.client.HTTPResponse, other: str) -> None:
         done: list[dict[str, Any]] = []
         enough = self._chance.randint(1, ACKS_MOST)
-        for message in _messages(answer):
+        for message in self._arriving(answer):
             if message is not None:
-                self._note("got", [message])
                 fate = self._chance.random()
                 if fate < BACK:
                     self._say(other, "nack", [message], delay="10ms")
@@ -73,18 +75,36 @@ class Worker:
                 self._say(other, "ack", done)
                 done, enough = [], self._chance.randint(1, ACKS_MOST)
 
+    def _arriving(self, answer: http.client.HTTPResponse) -> Iterator[dict[str, Any] | None]:
+        """What comes, noted when it comes and not when there is time to work on it."""
+        come: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        ended = object()
+
+        def read() -> None:
+            try:
+                for message in _messages(answer):
+                    if message is not None:
+                        self._note("got", [message])
+                    come.put(message)
+            except (OSError, ValueError, AttributeError, http.client.HTTPException):
+                pass  # the stream ended, at either end
+            come.put(ended)  # type: ignore[arg-type]
+
+        threading.Thread(target=read, daemon=True).start()
+        return iter(come.get, ended)
+
     def _say(self, proxy: str, word: str, messages: list[dict[str, Any]], **more: Any) -> None:
+        self._note(f"ask-{word}", messages)
         body = json.dumps({"ids": [message["id"] for message in messages], **more})
         try:
             status, text = self._ask(proxy, f"/{word}?{urlencode(self._params)}", body)
         except (OSError, http.client.HTTPException):
             self._talks.pop(proxy).close()
             status, text = 0, b""
-        if status == http.client.OK:
-            settled = set(json.loads(text)["settled"])
+        if status in (http.client.OK, http.client.CONFLICT):
+            settled = set(json.loads(text).get("settled", ()))
             self._note(word, [message for message in messages if message["id"] in settled])
-        elif status != http.client.CONFLICT:
-            self._note("unsure", messages)
+            self._note("refused", [one for one in messages if one["id"] not in settled])
 
     def _ask(self, proxy: str, path: str, body: str) -> tuple[int, bytes]:
         talk = self._talks.get(proxy)

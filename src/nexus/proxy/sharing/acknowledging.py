@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +41,14 @@ RELEASE: Final = Verdict(AcknowledgeType.RELEASE)
 UNDELIVERED: Final = Verdict(AcknowledgeType.RELEASE, is_undelivered=True)
 
 
+class _Said(NamedTuple):
+    """What a leader said: stored or refused for good, those of them not held, and who knows."""
+
+    done: Set[MessageId] = frozenset()
+    not_held: Set[MessageId] = frozenset()
+    doubted: Set[MessageId] = frozenset()
+
+
 class Acknowledging:
     """Acknowledges at the leaders of partitions."""
 
@@ -56,15 +64,20 @@ class Acknowledging:
         """
         left = set(ids)
         refused: set[MessageId] = set()
+        doubted: set[MessageId] = set()
         while True:
             works = [
                 self._ask(broker, group, topic, some, verdict)
                 for (broker, _), some in self._by_leader(topic, left).items()
             ]
-            for done, not_held in await asyncio.gather(*works):
-                left -= done
-                refused |= not_held
+            for said in await asyncio.gather(*works):
+                left -= said.done
+                refused |= said.not_held
+                doubted |= said.doubted
             if not left:
+                if refused & doubted:
+                    # Whether our own word of before settled them, nobody can tell any more.
+                    raise NotSettled(f"{len(refused & doubted)} may be settled or not held")
                 return refused
             if monotonic() + PAUSE_S >= deadline:
                 raise NotSettled(f"{len(left)} acknowledgements may be missing; send them again")
@@ -90,8 +103,7 @@ class Acknowledging:
         topic: Topic,
         ids: list[MessageId],
         verdict: Verdict,
-    ) -> tuple[set[MessageId], set[MessageId]]:
-        """Which of these are stored or refused for good, and which of those are not held."""
+    ) -> _Said:
         member = ids[0].member
         offsets: dict[int, list[int]] = {}
         for one in sorted(ids):
@@ -110,8 +122,8 @@ class Acknowledging:
         )
         try:
             answer = await broker.ask(ApiKey.SHARE_ACKNOWLEDGE, VERSION, request, 10.0)
-        except BrokerAway:
-            return set(), set()
+        except BrokerAway as away:
+            return _Said(doubted=set(ids) if away.in_doubt else set())
         return _outcome(answer, member, offsets)
 
 
@@ -136,15 +148,14 @@ def _batches(offsets: Sequence[int], verdict: Verdict) -> list[AcknowledgementBa
     ]
 
 
-def _outcome(
-    answer: Any, member: str, offsets: Mapping[int, list[int]]
-) -> tuple[set[MessageId], set[MessageId]]:
+def _outcome(answer: Any, member: str, offsets: Mapping[int, list[int]]) -> _Said:
     if answer.error_code != ErrorCode.NONE:
         if answer.error_code in RETRIABLE:
-            return set(), set()
+            return _Said()
         raise refusal(answer.error_code, answer.error_message)
     done: set[MessageId] = set()
     refused: set[MessageId] = set()
+    doubted: set[MessageId] = set()
     for told in answer.responses:
         for part in told.partitions:
             some = offsets.get(part.partition_index, [])
@@ -153,11 +164,13 @@ def _outcome(
                 not_held = set(part.not_held) or set(some)
                 refused |= {one for one in named if one.offset in not_held}
             elif part.error_code in RETRIABLE or part.error_code in _MOVED:
+                # A leader may be deposed after it stored what it was told.
+                doubted |= named
                 continue
             elif part.error_code != ErrorCode.NONE:
                 raise refusal(part.error_code, part.error_message)
             done |= named
-    return done, refused
+    return _Said(done, refused, doubted)
 
 
 _MOVED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.FENCED_STATE_EPOCH})
