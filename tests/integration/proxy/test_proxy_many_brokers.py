@@ -12,7 +12,7 @@ from support.cluster import BrokerCluster
 from support.proxies import ProxyProcess
 from support.taking import take_all
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 BROKERS, PARTITIONS = 10, 50
 LINES, COLUMNS = 50, 132  # of a screen

@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 
 from nexus.proxy.sharing.acknowledging import Acknowledging
-from nexus.proxy.sharing.consumer import Consumer
+from nexus.proxy.sharing.consumer import READY_BYTES_MAX, Consumer
 from nexus.proxy.sharing.deliveries import Delivered
 from nexus.proxy.sharing.desk import Desk
 from nexus.proxy.topology import Topology
@@ -73,5 +73,20 @@ def test_who_settles_a_message_makes_room() -> None:
         assert consumer.room == 0
         desk.settled([(0, 0), (0, 99)])
         assert consumer.room == 1
+
+    asyncio.run(story())
+
+
+def test_a_client_that_reads_nothing_gets_only_so_many_bytes() -> None:
+    async def story() -> None:
+        desk, deaf = made_desk(), Consumer(1_000)
+        desk.join(deaf)
+        large = Record(0, 0, None, b"x" * (READY_BYTES_MAX // 4))
+        for offset in range(10):
+            desk._hand(Delivered(0, offset, 1, large), monotonic() + 30)
+        assert (len(deaf.held), deaf.room) == (4, 0)
+        assert len(deaf.take(1)) == 1
+        desk.look_for_room()
+        assert len(deaf.held) == 5
 
     asyncio.run(story())

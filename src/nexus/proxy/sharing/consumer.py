@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Final
 
 from nexus.proxy.sharing.deliveries import Delivered
 
+# What waits for a client that does not read: beyond it, no more is taken for it.
+READY_BYTES_MAX: Final = 256 << 10
+OVERHEAD_BYTES: Final = 200
 Place = tuple[int, int]  # partition and offset
 
 
@@ -17,17 +21,21 @@ class Consumer:
         self.most = most
         self.held: dict[Place, float] = {}  # until when
         self.ready: deque[Delivered] = deque()
+        self.ready_bytes = 0
         self.is_ended = False
         self._news = asyncio.Event()
 
     @property
     def room(self) -> int:
-        return 0 if self.is_ended else self.most - len(self.held)
+        if self.is_ended or self.ready_bytes >= READY_BYTES_MAX:
+            return 0
+        return self.most - len(self.held)
 
     def give(self, delivered: Delivered, until: float) -> None:
         """Hand it a message, which it holds until then."""
         self.held[delivered.place] = until
         self.ready.append(delivered)
+        self.ready_bytes += size_of(delivered)
         self._news.set()
 
     def settled(self, place: Place) -> None:
@@ -69,7 +77,13 @@ class Consumer:
         size = 0
         while self.ready and size < most_bytes:
             delivered = self.ready.popleft()
+            self.ready_bytes -= size_of(delivered)
             if delivered.place in self.held:
                 taken.append(delivered)
-                size += len(delivered.record.value or b"") + 200
+                size += size_of(delivered)
         return taken
+
+
+def size_of(delivered: Delivered) -> int:
+    """About how many bytes a message takes here."""
+    return len(delivered.record.value or b"") + OVERHEAD_BYTES

@@ -90,6 +90,10 @@ class Desk:
             consumer = self._holders.pop(place, None)
             if consumer is not None:
                 consumer.settled(place)
+        self.look_for_room()
+
+    def look_for_room(self) -> None:
+        """A client may have room again: for what came without any, then for more."""
         self._hand_spare()
         self._room.set()
 

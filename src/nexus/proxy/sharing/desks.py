@@ -64,6 +64,7 @@ class Sharing:
                     yield heartbeat()
                     continue
                 taken = consumer.take(CHUNK_BYTES)
+                desk.look_for_room()
                 if taken:
                     yield b"".join([event(one, desk.topic, desk.member) for one in taken])
         finally:
