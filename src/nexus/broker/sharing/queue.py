@@ -14,6 +14,7 @@ from nexus.broker.dispatch import spawn
 from nexus.broker.partition import FencedLeaderEpoch, NotLeader, Partition, Wake
 from nexus.broker.sharing.dead_letters import DeadLetters, Origin, read_records
 from nexus.broker.sharing.overview import ShareCounts
+from nexus.broker.sharing.reading import Reader
 from nexus.broker.sharing.state_client import StateClient, persistently
 from nexus.groups.sharing.config import SharingConfig
 from nexus.groups.sharing.deliveries import Acquired, Deliveries
@@ -83,6 +84,7 @@ class Queue:
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.watchers: set[Wake] = set()
+        self.reader = Reader(broker.off_loop, partition)
         self._broker = broker
         self._topic = topic
         self._origin = origin

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Final
 
 from nexus.proxy.sharing.deliveries import Delivered
@@ -31,11 +33,11 @@ class Consumer:
             return 0
         return self.most - len(self.held)
 
-    def give(self, delivered: Delivered, until: float) -> None:
-        """Hand it a message, which it holds until then."""
-        self.held[delivered.place] = until
-        self.ready.append(delivered)
-        self.ready_bytes += size_of(delivered)
+    def give(self, delivered: Sequence[Delivered], until: float) -> None:
+        """Hand it messages, which it holds until then."""
+        self.held.update(dict.fromkeys([one.place for one in delivered], until))
+        self.ready += delivered
+        self.ready_bytes += sum(map(size_of, delivered))
         self._news.set()
 
     def settled(self, place: Place) -> None:
@@ -87,3 +89,22 @@ class Consumer:
 def size_of(delivered: Delivered) -> int:
     """About how many bytes a message takes here."""
     return len(delivered.record.value or b"") + OVERHEAD_BYTES
+
+
+def shares(consumers: Iterable[Consumer], count: int) -> list[tuple[Consumer, int]]:
+    """How many of some messages go to whom, so that the least room that is left is the most."""
+    free = [(consumer.room, consumer) for consumer in consumers]
+    free = sorted((one for one in free if one[0] > 0), key=itemgetter(0), reverse=True)
+    total = 0  # the room of the first ones
+    for number, (room, _) in enumerate(free, 1):
+        total += room
+        following = free[number][0] if number < len(free) else 0
+        if total - number * following >= count:
+            # Only these get some, and afterwards all of them have the same room, or one more.
+            left, more = divmod(total - count, number)
+            return [
+                (consumer, taken)
+                for at, (own, consumer) in enumerate(free[:number])
+                if (taken := own - left - (at < more)) > 0
+            ]
+    return [(consumer, room) for room, consumer in free]
