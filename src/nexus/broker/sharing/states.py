@@ -174,13 +174,13 @@ class States:
             raise FencedLeaderEpoch(str(fenced)) from fenced
         await self._store(keeper, records)
 
-    async def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
-        """The groups that have a state for a partition, if that is kept here."""
-        keeper = self._keepers.get(place)
-        if keeper is None:
-            return []
-        await keeper.loaded.wait()
-        return keeper.states.groups(topic_id, index)
+    def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
+        """The groups that have a state for a partition."""
+        return self._keeper(place).states.groups(topic_id, index)
+
+    def all_groups(self) -> set[str]:
+        """Every group whose state is kept here, as far as it is loaded."""
+        return set().union(*(keeper.states.all_groups() for keeper in self._keepers.values()))
 
     async def forget(self, topic_id: UUID) -> None:
         """A topic is deleted: its states are of no use."""
