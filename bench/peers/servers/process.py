@@ -132,12 +132,15 @@ def launch(
 
 
 def start_together(starts: Sequence[Callable[[], Server]], stack: ExitStack) -> list[Server]:
-    """Start servers that wait for each other; the stack stops those that did start."""
+    """Start servers that wait for each other; the stack ends those that did start.
+
+    They are killed: one that stops in good order may wait for others that have stopped before it.
+    """
     with ThreadPoolExecutor(len(starts)) as pool:
         pending = [pool.submit(start) for start in starts]
     for one in pending:
         if one.exception() is None:
-            stack.enter_context(one.result())
+            stack.callback(one.result().kill)
     return [one.result() for one in pending]
 
 

@@ -23,7 +23,9 @@ class Restarting:
         size = int.from_bytes(await reader.readexactly(4))
         number = int.from_bytes((await reader.readexactly(size))[4:8])
         api = APIS[ApiKey.API_VERSIONS]
-        writer.writelines(encode_response(api, VERSION, number, ApiVersionsResponse()))
+        for piece in encode_response(api, VERSION, number, ApiVersionsResponse()):
+            assert isinstance(piece, bytearray | memoryview)
+            writer.write(piece)
         writer.close()
         await writer.wait_closed()
         self.hung_up.set()
@@ -33,7 +35,8 @@ def test_a_question_after_a_restart_is_not_asked_in_vain() -> None:
     async def ask_twice() -> list[int]:
         broker = Restarting()
         server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
-        peer = Peer(*server.sockets[0].getsockname(), "test")
+        host, port = server.sockets[0].getsockname()
+        peer = Peer(host, port, "test")
         answers = []
         for _ in range(2):
             broker.hung_up.clear()
