@@ -11,7 +11,7 @@ import pytest
 
 from nexus.lake.errors import BatchesLost, StoreOut
 from nexus.pipeline.narrow import unreadable
-from nexus.pipeline.sink.etcd_sink import EtcdSink, Mark
+from nexus.pipeline.sink.etcd_sink import EtcdSink
 from nexus.pipeline.sink.etcd_writer import Taking
 from nexus.pipeline.sink.port import Batch, Stored
 from nexus.pipeline.source import register
@@ -19,6 +19,7 @@ from nexus.pipeline.validate import validate
 from nexus.queue.etcd.layout import Slot
 from nexus.queue.url import EtcdUrl, parse_queue_url
 from nexus.store.etcd.lock import EtcdWriterLock
+from nexus.store.etcd.marks import Mark
 from nexus.store.etcd.url import parse_etcd_store_url
 from nexus.telemetry.normalise import normalise
 from nexus.telemetry.reading import plain

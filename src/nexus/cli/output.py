@@ -57,7 +57,7 @@ def _cell(value: object) -> str:
 
 def _is_numeric(cells: list[str]) -> bool:
     return any(c != "-" for c in cells) and all(
-        c == "-" or c.removeprefix("-").isdecimal() for c in cells
+        c == "-" or c.removeprefix("-").replace(",", "").isdecimal() for c in cells
     )
 
 

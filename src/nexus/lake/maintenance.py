@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from nexus.lake.compaction import Stopped, compact
+from nexus.lake.datafile import DataFile
 from nexus.lake.errors import Fenced, HistoryGone, StoreError
 from nexus.lake.fence import READINGS_APP, REMOVED_APP, Fence
 from nexus.lake.history import commit_name
@@ -104,6 +105,14 @@ def maintain(
     return Report(tuple(reports), complete=not (upkeep.has_more(reports) or stopped()))
 
 
+def due(store: StoreUrl, now: datetime | None = None, limits: Limits | None = None) -> Report:
+    """What runs would do as things are; nothing is changed, and no lock is needed."""
+    nobody = Fence(0, "")
+    upkeep = _Upkeep(store, nobody, now or datetime.now(UTC), limits or Limits(), lambda: False)
+    found = (LakeTable.find(store, spec) for spec in TABLES.values())
+    return Report(tuple(upkeep.due(table) for table in found if table is not None), complete=True)
+
+
 def followed_upto(store: StoreUrl) -> int | None:
     """The version of `readings` that every follower has read to; None if there is none."""
     read = [_followed(store, TABLES[name]) for name in FOLLOWERS]
@@ -159,6 +168,23 @@ class _Upkeep:
             _log.warning("upkeep of table %s failed: %s", spec.name, error)
             return TableReport(spec.name, files=0, problem=str(error))
 
+    def due(self, table: LakeTable) -> TableReport:
+        """What there is to do for one table."""
+        read = followed_upto(self.store) if table.spec.name == SOURCE else None
+        pending = self._pending(table, read) or frozenset()
+        planned = _Merging()
+        for merge in self._worth(table, pending):
+            planned.count(merge)
+        return TableReport(
+            table=table.spec.name,
+            files=len(table.files()),
+            merged=planned.merged,
+            into=planned.into,
+            rows=planned.rows,
+            days=len({file.partition["day"] for file in self._old(table, pending)}),
+            vacuumed=self._vacuum(table, dry_run=True),
+        )
+
     def _done(self, table: LakeTable) -> TableReport:
         read = followed_upto(self.store) if table.spec.name == SOURCE else None
         pending = self._pending(table, read)
@@ -192,26 +218,34 @@ class _Upkeep:
         except HistoryGone:
             return frozenset()  # that follower starts anew from a snapshot
 
-    def _expire(self, table: LakeTable, pending: frozenset[str]) -> int:
+    def _old(self, table: LakeTable, pending: frozenset[str]) -> list[DataFile]:
+        """The files of days that are kept no longer."""
         keep = self.limits.retention.get(table.spec.name)
         if keep is None or not table.spec.partitions:
-            return 0
+            return []
         gone = expired(table.files(), self.now, keep, self.limits.days)
-        gone = [file for file in gone if file.path not in pending]
+        return [file for file in gone if file.path not in pending]
+
+    def _expire(self, table: LakeTable, pending: frozenset[str]) -> int:
+        gone = self._old(table, pending)
         days = {"-".join(file.partition.values()) for file in gone}
         if gone:
             removed = {f"{REMOVED_APP}{day}": 1 for day in days}
             table.commit((), gone, removed, self.fence, once=False)
         return len(days)
 
-    def _merge(self, table: LakeTable, pending: frozenset[str]) -> _Merging:
-        done = _Merging()
+    def _worth(self, table: LakeTable, pending: frozenset[str]) -> list[Merge]:
+        """What is worth merging, within the limits."""
         if not table.spec.partitions or self.rows_left <= 0:
-            return done
+            return []
         files = [file for file in table.files() if file.path not in pending]
         is_streamed = table.spec.name in STREAMED
         sizes = self.limits.sizes if is_streamed else self.limits.derived_sizes
-        for merge in merges(files, self.now, self.rows_left, sizes):
+        return merges(files, self.now, self.rows_left, sizes)
+
+    def _merge(self, table: LakeTable, pending: frozenset[str]) -> _Merging:
+        done = _Merging()
+        for merge in self._worth(table, pending):
             self.rows_left -= merge.rows
             try:
                 if compact(table, merge, self.fence, self.stopped) is not None:
@@ -233,14 +267,14 @@ class _Upkeep:
         table.delta.cleanup_metadata()
         return True
 
-    def _vacuum(self, table: LakeTable) -> int:
+    def _vacuum(self, table: LakeTable, *, dry_run: bool = False) -> int:
         if self.stopped():
             return 0
         # A handle of its own, and no turn: listing may take long, and commits go on meanwhile.
         uri = self.store.table_uri(table.spec.name)
         removed = DeltaTable(uri, storage_options=self.store.storage_options).vacuum(
             retention_hours=self.limits.vacuum_hours,
-            dry_run=False,
+            dry_run=dry_run,
             enforce_retention_duration=False,
             full=True,  # also files that no commit ever named: of batches that were cut short
         )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.pipeline.contexts import LANES, Learned, Teller, hashes, lanes
+from nexus.pipeline.contexts import LANES, Learned, Numbers, Teller, hashes, lanes
 from nexus.telemetry.catalogue import HOST_METRICS, meaning_of
 from nexus.telemetry.checks import NO_IDENTITY, NO_METRIC
 from nexus.telemetry.combine import combine
@@ -69,7 +69,7 @@ class Narrower:
         if not table.num_rows:
             return
         lane, series = lanes(table.column("uuid")), series_numbers(table)
-        contexts = hashes(table, _BESIDE_SERIES, series)
+        contexts = context_numbers(table, series)
         if told := list(self._teller.new(table, contexts, lane)):
             yield _context_rows(told)
         low, high, fault = _judged(table)
@@ -93,9 +93,14 @@ class Narrower:
         )
 
 
-def series_numbers(table: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def series_numbers(table: pa.Table) -> tuple[Numbers, Numbers]:
     """Both halves of the number of each reading's series."""
     return hashes(table, SERIES_COLUMNS)
+
+
+def context_numbers(table: pa.Table, series: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+    """Both halves of the number of each reading's context, given those of its series."""
+    return hashes(table, _BESIDE_SERIES, series)
 
 
 def unreadable(

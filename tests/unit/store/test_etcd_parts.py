@@ -11,7 +11,7 @@ from nexus.etcd.results import KeyValue
 from nexus.store.etcd.documents import GPU_SCHEMA, Known
 from nexus.store.etcd.index import Index
 from nexus.store.etcd.layout import StoreLayout, data_keys
-from nexus.store.etcd.parts import Surveyed, _told_first
+from nexus.store.etcd.parts import Surveyed, told_first
 from nexus.store.port import ANY, Selection
 from nexus.store.questions.spans import Stretch
 
@@ -95,4 +95,4 @@ def test_a_reading_that_is_told_twice_is_taken_from_where_it_was_stored_first() 
         item(there, "2_m_x", 5),
         item(other, "1_m_x", 1),
     ]
-    assert _told_first(told) == [told[1], told[2], told[3]]
+    assert told_first(told) == [told[1], told[2], told[3]]

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from nexus.cli.collector.flags import collector_flags
-from nexus.cli.collector.maintain import waiting
 from nexus.cli.collector.options import (
     CollectorId,
     Conf,
@@ -25,6 +24,7 @@ from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json
+from nexus.cli.patience import waiting
 
 app = single_app()
 

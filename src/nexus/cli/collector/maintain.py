@@ -1,6 +1,5 @@
 """`nexus collector maintain`: the upkeep of a store, now instead of on the collector's schedule."""
 
-import sys
 from typing import Any
 
 from nexus.cli.collector.flags import collector_flags
@@ -9,6 +8,7 @@ from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json, print_table
+from nexus.cli.patience import waiting
 
 app = single_app()
 
@@ -40,6 +40,7 @@ def maintain(
     own = load_collector_settings(read_config(config), flags=collector_flags(given)).collector
     from nexus.lake.maintenance import TableReport
     from nexus.pipeline.collector.tasks import held_store
+    from nexus.pipeline.moving.upkeep import added
 
     tables: dict[str, TableReport] = {}
     with held_store(own, wait=wait, waiting=waiting) as held:
@@ -49,26 +50,6 @@ def maintain(
             tables = {t.table: added(tables.get(t.table), t) for t in report.tables}
             is_complete = report.complete
     return _show(list(tables.values()), json=json)
-
-
-def added(before: Any, now: Any) -> Any:
-    """One table's report after another run: what was done adds up."""
-    from dataclasses import replace
-
-    if before is None:
-        return now
-    sums = ("merged", "into", "rows", "days", "vacuumed")
-    return replace(now, **{name: getattr(before, name) + getattr(now, name) for name in sums})
-
-
-def waiting(who: str) -> None:
-    """Told once: the rest is patience."""
-    if who not in _told:
-        _told.add(who)
-        print(f"waiting for {who} to let go of the store", file=sys.stderr)
-
-
-_told: set[str] = set()
 
 
 def _show(tables: list[Any], *, json: bool) -> int:

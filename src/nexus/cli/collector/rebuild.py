@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from nexus.cli.collector.flags import collector_flags
-from nexus.cli.collector.maintain import waiting
 from nexus.cli.collector.options import (
     CollectorId,
     Conf,
@@ -27,6 +26,7 @@ from nexus.cli.lazy import single_app
 from nexus.cli.moments import parse_moment
 from nexus.cli.options import ConfigFile
 from nexus.cli.output import JsonFlag, print_json
+from nexus.cli.patience import waiting
 from nexus.settings.errors import SettingsError
 
 app = single_app()

@@ -3,6 +3,9 @@
 from nexus.cli.lazy import lazy_app
 
 app = lazy_app(
-    "Make the tables of a store, and bring them forward.",
-    {name: f"nexus.cli.store.{name}" for name in ("init", "migrate")},
+    "Make, copy, compare and look after stores.",
+    {
+        name: f"nexus.cli.store.{name}"
+        for name in ("init", "migrate", "copy", "stats", "verify", "vacuum")
+    },
 )

@@ -1,5 +1,7 @@
 """What the commands of `nexus store` have in common."""
 
+import os
+import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,11 @@ if TYPE_CHECKING:
 
 StoreUrl = Annotated[
     str, typer.Option("--store", help="The store, such as postgresql://user@host/database.")
+]
+
+StoreAddress = Annotated[
+    str,
+    typer.Argument(metavar="STORE", help="delta:///path, s3://…, etcd://… or postgresql://…"),
 ]
 
 
@@ -25,3 +32,13 @@ def tell(made: "Made", *, json: bool) -> int:
     else:
         print(f"{made.store}: tables made, version {made.version}")
     return 0
+
+
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait while another writes to the store, instead of failing.")
+]
+
+
+def owner() -> str:
+    """Under which name a command writes to a store, as others are told who wait for it."""
+    return f"nexus store on {socket.gethostname()} (process {os.getpid()})"

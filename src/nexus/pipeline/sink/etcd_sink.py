@@ -7,10 +7,9 @@ tasks also take the messages out of the queue, chunk by chunk.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -21,25 +20,8 @@ from nexus.pipeline.sink.etcd_writer import WROTE_DDL, Job, Taking, Wrote, write
 from nexus.pipeline.sink.port import Batch, Stored, refuse_a_gap
 from nexus.store.etcd.faults import as_store_errors
 from nexus.store.etcd.lock import EtcdWriterLock
+from nexus.store.etcd.marks import Mark
 from nexus.store.etcd.writing import write
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a stream has come in a store, as its key says."""
-
-    number: int = -1  # of the last batch that is stored
-    at_us: int = 0  # when that was
-    begun: int = -1  # the batch that was begun last
-    begun_us: int = 0
-
-    @classmethod
-    def of(cls, value: bytes) -> Mark:
-        said = json.loads(value)
-        return cls(**{name: int(said[name]) for name in cls.__dataclass_fields__})
-
-    def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
 
 
 class EtcdSink:

@@ -105,7 +105,7 @@ class Source:
             plain = [part for part in plain if not _is_remembered(part)]
         found += (decoded(_of(items, wanted)) for items in self._items(plain))
         moved = self._items(part for part in parts if part.of.moved)
-        told = _told_first(item for items in moved for item in items)
+        told = told_first(item for items in moved for item in items)
         return together([*found, decoded(_of(told, wanted))])
 
     def _items(self, parts: Iterable[Part]) -> Iterator[list[KeyValue]]:
@@ -141,7 +141,7 @@ def _of(items: Iterable[KeyValue], metrics: set[bytes]) -> list[bytes]:
     return [item.value for item in items if _id(item)[_METRIC] in metrics]
 
 
-def _told_first(items: Iterable[KeyValue]) -> list[KeyValue]:
+def told_first(items: Iterable[KeyValue]) -> list[KeyValue]:
     """Of readings that a GPU has under several paths, those that were stored first."""
     found: dict[tuple[bytes, bytes], KeyValue] = {}
     for item in items:

@@ -35,10 +35,10 @@ from nexus.store.questions.spans import HOUR, MINUTE, Stretch, clipped, joined, 
 ROWS_MAX: Final = 3_000_000  # that one statement may have to look at
 _NAMED: Final = re.compile(r"\$(p\d+)\b")
 _TIME, _NUMBER, _WHOLE = ">i8", ">f8", ">i8"
-_READING: Final = tuple(
+READING_FIELDS: Final = tuple(
     (name, _NUMBER if name.endswith("value") else _TIME) for name in READING_NUMBERS
 )
-_WINDOW: Final = (
+WINDOW_FIELDS: Final = (
     ("start", _TIME),
     ("count", _WHOLE),
     ("missing", _WHOLE),
@@ -99,13 +99,13 @@ class PostgresAsking:
         self, name: str, files: Sequence[Held], conditions: Conditions, first: First | None = None
     ) -> str:
         which = next((file.which for file in files if isinstance(file, Hours)), ANY)
-        fields = _READING if name == "readings" else _WINDOW
+        fields = READING_FIELDS if name == "readings" else WINDOW_FIELDS
         sql, params = self._statement(name, fields, which, conditions, first)
         with self.ways.pins.reading(self.pin) as cursor:
             rows = copy_records(cursor, sql, params, (*fields, ("context_id", ">i4")))
         if len(rows) > ROWS_MAX:
             raise TooMuch(f"more than {ROWS_MAX} rows: ask for less time or fewer GPUs")
-        columns = {field: _column(rows[field], kind, field) for field, kind in fields}
+        columns = {field: column_of(rows[field], kind, field) for field, kind in fields}
         columns |= self.ways.texts.of(self.pin, rows["context_id"].astype(np.int32))
         source = f"source_{len(self._sources)}"
         self._sources[source] = pa.table(columns)
@@ -192,7 +192,7 @@ class PostgresAsking:
         if first is not None:
             way = "DESC" if first.descending else "ASC"
             order = f' ORDER BY r."{first.column}" {way} FETCH FIRST {first.rows} ROWS WITH TIES'
-        listed = ", ".join(_told(name, kind) for name, kind in fields)
+        listed = ", ".join(told(name, kind) for name, kind in fields)
         return (
             f"SELECT {listed}, r.context_id FROM {name}_stored r"
             f" JOIN contexts c ON c.id = r.context_id WHERE {where}{order}",
@@ -212,7 +212,8 @@ def as_postgres(conditions: Conditions) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _told(name: str, kind: str) -> str:
+def told(name: str, kind: str) -> str:
+    """A column in SQL, as it can be sent in records."""
     if kind == _NUMBER:
         return f"coalesce(r.\"{name}\", 'NaN')"
     if name == "last_timestamp":
@@ -220,7 +221,8 @@ def _told(name: str, kind: str) -> str:
     return f'r."{name}"'
 
 
-def _column(values: Records, kind: str, name: str) -> pa.Array:
+def column_of(values: Records, kind: str, name: str) -> pa.Array:
+    """A field of records as Arrow has it."""
     if kind == _NUMBER:
         return numbers(values)
     if name in ("count", "missing"):

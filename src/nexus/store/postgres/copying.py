@@ -55,11 +55,32 @@ def copy_records(
     fields: Sequence[tuple[str, str]],
 ) -> Records:
     """The rows of a query that has these fields, none of them null, in numpy's big-endian types."""
-    layout: list[tuple[str, str]] = [("fields", ">i2")]
-    for name, kind in fields:
-        layout += [(f"length of {name}", ">i4"), (name, kind)]
     data = b"".join(_copied(cursor, query, params, "FORMAT binary"))
-    return np.frombuffer(data[len(_HEAD) : -len(_TAIL)], np.dtype(layout))
+    return np.frombuffer(data[len(_HEAD) : -len(_TAIL)], _layout(fields))
+
+
+def record_pieces(
+    cursor: psycopg.Cursor[Any],
+    query: str,
+    params: Mapping[str, Any],
+    fields: Sequence[tuple[str, str]],
+    rows: int,
+) -> Iterator[Records]:
+    """The same in pieces of about so many rows: memory does not grow with the answer."""
+    layout = _layout(fields)
+    held: list[bytes] = []
+    size, skip = 0, len(_HEAD)
+    for data in _copied(cursor, query, params, "FORMAT binary"):
+        held.append(data)
+        size += len(data)
+        if size - skip >= rows * layout.itemsize:
+            whole = b"".join(held)
+            end = skip + (size - skip) // layout.itemsize * layout.itemsize
+            yield np.frombuffer(whole[skip:end], layout)
+            held, size, skip = [whole[end:]], size - end, 0
+    last = b"".join(held)[skip : -len(_TAIL)]
+    if last:
+        yield np.frombuffer(last, layout)
 
 
 def copy_table(
@@ -88,6 +109,14 @@ def moments(micros: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = No
 def numbers(values: npt.NDArray[Any]) -> pa.Array:
     """Doubles; NaN, which no reading has, stands for null."""
     return pa.array(values.astype(np.float64), from_pandas=True)
+
+
+def _layout(fields: Sequence[tuple[str, str]]) -> np.dtype[np.void]:
+    """A row of a binary COPY with these fields, each of a fixed width."""
+    layout: list[tuple[str, str]] = [("fields", ">i2")]
+    for name, kind in fields:
+        layout += [(f"length of {name}", ">i4"), (name, kind)]
+    return np.dtype(layout)
 
 
 def _copied(

@@ -7,10 +7,9 @@ parts that a task has reported count, and only if all their rows are still there
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import psycopg
@@ -27,6 +26,13 @@ _REFUSED: Final = ", ".join(
     f'"{name}"' for name in TABLES["quarantine"].schema.names if name != "day"
 )
 _STAGED: Final = ", ".join(f's."{name}"' for name in (*READING_NUMBERS, *IDS))
+_QUARANTINE: Final = f"""
+WITH new AS (
+  INSERT INTO quarantine ({_REFUSED}) SELECT {_REFUSED} FROM {{quarantine}}
+  WHERE part = ANY(%(parts)s) RETURNING refused
+)
+SELECT 'quarantine', date_trunc('hour', refused), count(*), min(refused), max(refused), max(refused)
+FROM new GROUP BY 2"""
 # What came by the minute: derived tables and retention go by it.
 _READINGS: Final = f"""
 WITH new AS (
@@ -92,12 +98,8 @@ def make_staging(connection: Connection, turn: Turn) -> None:
     """Make the staging tables of a turn; those of earlier ones go."""
     with connection.transaction():
         hold_turn(connection, turn)
-        found = connection.execute(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'staged\\_%'"
-            " AND relnamespace = current_schema()::regnamespace"
-        ).fetchall()
         own = {staging_name(name, turn.epoch) for name in STAGED}
-        for (name,) in found:
+        for name in staging_tables(connection):
             if name not in own:
                 connection.execute(f'DROP TABLE IF EXISTS "{name}"')
         for name in STAGED:
@@ -106,6 +108,15 @@ def make_staging(connection: Connection, turn: Turn) -> None:
                 f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging_name(name, turn.epoch)}"
                 f" (part bigint NOT NULL, LIKE {like} INCLUDING DEFAULTS)"
             )
+
+
+def staging_tables(connection: Connection) -> list[str]:
+    """The staging tables that there are, of whichever turn."""
+    found = connection.execute(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'staged\\_%'"
+        " AND relnamespace = current_schema()::regnamespace ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in found]
 
 
 def last_batch(connection: Connection, app: str) -> int:
@@ -167,10 +178,9 @@ def _taken_up(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Mi
     params = {"parts": list(staged.parts)}
     if staged.refused:
         cursor.execute(
-            f"INSERT INTO quarantine ({_REFUSED}) SELECT {_REFUSED}"
-            f" FROM {staging_name('quarantine', turn.epoch)} WHERE part = ANY(%(parts)s)",
-            params,
+            _QUARANTINE.format(quarantine=staging_name("quarantine", turn.epoch)), params
         )
+        add_held(cursor, cursor.fetchall())
     if not staged.readings:
         return []
     table = staging_name("readings", turn.epoch)
@@ -184,12 +194,7 @@ def _taken_up(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Mi
 
 def _counted(cursor: psycopg.Cursor[Any], minutes: Sequence[Minute], staged: Parts) -> int:
     """Note what came where; the version of `readings` that this makes."""
-    now = datetime.fromtimestamp(time.time(), UTC)
-    held = [("readings", *minute) for minute in by_hour(minutes)]
-    if staged.refused:
-        hour = now.replace(minute=0, second=0, microsecond=0)
-        held.append(("quarantine", hour, staged.refused, now, now, now))
-    add_held(cursor, held)
+    add_held(cursor, [("readings", *minute) for minute in by_hour(minutes)])
     changed = ["readings", "latest", "gpus"] if minutes else ["readings"]
     cursor.execute(
         "UPDATE store_tables SET version = version + 1, changed = now() WHERE name = ANY(%s)",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -49,7 +50,22 @@ class Contexts:
     def last(self) -> int:
         return len(self.places) - 1
 
-    def learn(self, new: pa.Table) -> None:
+    def catch_up(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Learn what has come since somebody looked last."""
+        new = copy_table(cursor, _SELECT, {"last": self.last}, _SCHEMA)
+        if new.num_rows:
+            self._learn(new)
+
+    def of(self, ids: npt.NDArray[np.int32]) -> dict[str, pa.Array]:
+        """The text columns of rows whose contexts have these numbers."""
+        at = pa.array(self.places[ids])
+        columns = (in_one_piece(self.table.column(name)) for name in TEXTS)
+        return {
+            name: pa.DictionaryArray.from_arrays(column.indices.take(at), column.dictionary)
+            for name, column in zip(TEXTS, columns, strict=True)
+        }
+
+    def _learn(self, new: pa.Table) -> None:
         columns = {name: encoded(new.column(name)) for name in TEXTS}
         made = pa.table({"id": new.column("id"), "of_gpu": new.column("of_gpu"), **columns})
         self.table = pa.concat_tables([self.table, made]).unify_dictionaries().combine_chunks()
@@ -75,12 +91,7 @@ class Texts:
         with self._turn:
             if self._of(pin).last < ids.max(initial=0):
                 self._learn(pin)
-            table, at = self._known.table, pa.array(self._known.places[ids])
-        columns = (in_one_piece(table.column(name)) for name in TEXTS)
-        return {
-            name: pa.DictionaryArray.from_arrays(column.indices.take(at), column.dictionary)
-            for name, column in zip(TEXTS, columns, strict=True)
-        }
+            return self._known.of(ids)
 
     def gpus(self, pin: Pin, uuids: Collection[str]) -> list[int]:
         """The numbers of these GPUs, if they are known."""
@@ -106,9 +117,7 @@ class Texts:
 
     def _learn(self, pin: Pin) -> None:
         with self._pins.reading(pin) as cursor:
-            new = copy_table(cursor, _SELECT, {"last": self._known.last}, _SCHEMA)
-        if new.num_rows:
-            self._known.learn(new)
+            self._known.catch_up(cursor)
         self._known.versions = pin.versions
 
 

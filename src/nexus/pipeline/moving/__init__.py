@@ -1,0 +1,1 @@
+"""Moves readings between stores, and tells whether two stores, or a store and itself, agree."""
