@@ -9,11 +9,12 @@ partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from nexus.broker.admin import Admin
+from nexus.broker.keeping import Damaged, OffLoop, replay
 from nexus.broker.partition import Partition
 from nexus.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from nexus.groups import (
@@ -25,18 +26,16 @@ from nexus.groups import (
     Store,
     partition_for,
 )
-from nexus.log import PartitionLog
 from nexus.observe.logs import get_logger
-from nexus.wire.batch import iter_headers, read_header
+from nexus.wire.batch import read_header
 from nexus.wire.errors import ErrorCode, ProtocolError
-from nexus.wire.records import Record, decode_records, encode_batch
+from nexus.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from nexus.settings import BrokerSettings
 
 log = get_logger(__name__)
 
-LOAD_CHUNK_BYTES: Final = 4 << 20
 OFFSETS_CONFIGS: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": str(100 << 20),
@@ -52,7 +51,6 @@ class CoordinatorNotAvailable(ProtocolError):
 
 
 Ask = Callable[[object, int], Effects]
-OffLoop = Callable[..., Any]
 LeaderOf = Callable[[str, int], int]
 
 
@@ -69,9 +67,9 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_ms: int | None = None
 
-    async def load(self, off_loop: OffLoop) -> None:
+    async def load(self, off_loop: OffLoop, damaged: Damaged) -> None:
         """Replay the partition, then serve."""
-        async for records in replay(self.partition, off_loop):
+        async for records in replay(self.partition, off_loop, damaged):
             self.coordinator.load((record.key, record.value) for record in records)
         if self.coordinator.skipped_records:
             log.warning(
@@ -156,6 +154,7 @@ class Coordination:
         *,
         now_ms: Callable[[], int],
         off_loop: OffLoop,
+        damaged: Damaged,
     ) -> None:
         self._topics = topics
         self._admin = admin
@@ -163,6 +162,7 @@ class Coordination:
         self._settings = settings
         self._now_ms = now_ms
         self._off_loop = off_loop
+        self._damaged = damaged
         self._runners: dict[int, Runner] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._config = GroupConfig(
@@ -200,7 +200,7 @@ class Coordination:
 
     async def _load(self, runner: Runner) -> None:
         try:
-            await runner.load(self._off_loop)
+            await runner.load(self._off_loop, self._damaged)
         except ProtocolError as error:
             log.warning("groups are not loaded", partition=runner.partition.index, why=str(error))
 
@@ -276,27 +276,3 @@ class Coordination:
 
 def _new_id() -> str:
     return str(uuid4())
-
-
-async def replay(partition: Partition, off_loop: OffLoop) -> AsyncIterator[list[Record]]:
-    """All that was ever acknowledged in a partition that is led here, some of it at a time."""
-    if (leading := partition.leading) is not None:
-        # A new leader must first know what that is.
-        await partition.safe(leading.first)
-    offset = partition.log.start_offset
-    while offset < partition.high_watermark:
-        records, offset = await off_loop(_read_chunk, partition.log, offset)
-        yield records
-
-
-def _read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
-    """Decode some records from `offset` on; returns them and where to go on. On a worker thread."""
-    piece = source.read(offset, LOAD_CHUNK_BYTES, source.end_offset)
-    if piece is None:
-        return [], source.end_offset
-    data = memoryview(piece.read())
-    records: list[Record] = []
-    for at, header in iter_headers(data):
-        records.extend(decode_records(data[at : at + header.size]))
-        offset = header.next_offset
-    return records, offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nexus.broker.coordination import OffLoop
+from nexus.broker.keeping import OffLoop
 from nexus.broker.partition import Partition
 from nexus.groups.sharing.deliveries import Acquired
 from nexus.log import FileSlice

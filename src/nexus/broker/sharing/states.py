@@ -11,7 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from nexus.broker.admin import Admin
-from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf, OffLoop, replay
+from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf
+from nexus.broker.keeping import Damaged, OffLoop, replay
 from nexus.broker.partition import FencedLeaderEpoch, Partition
 from nexus.broker.topics import SHARE_STATE_TOPIC, Topic, Topics
 from nexus.groups import partition_for
@@ -54,8 +55,8 @@ class _Keeper:
         self.states = StateLog()
         self.loaded = asyncio.Event()
 
-    async def load(self, off_loop: OffLoop) -> None:
-        async for records in replay(self.partition, off_loop):
+    async def load(self, off_loop: OffLoop, damaged: Damaged) -> None:
+        async for records in replay(self.partition, off_loop, damaged):
             self.states.load((record.key, record.value) for record in records)
         if self.states.skipped:
             log.warning("unreadable share states were skipped", records=self.states.skipped)
@@ -81,6 +82,7 @@ class States:
         *,
         now_ms: Callable[[], int],
         off_loop: OffLoop,
+        damaged: Damaged,
     ) -> None:
         self._topics = topics
         self._admin = admin
@@ -88,6 +90,7 @@ class States:
         self._settings = settings
         self._now_ms = now_ms
         self._off_loop = off_loop
+        self._damaged = damaged
         self._keepers: dict[int, _Keeper] = {}
         self._loading: set[asyncio.Task[None]] = set()
 
@@ -116,7 +119,7 @@ class States:
 
     async def _load(self, keeper: _Keeper) -> None:
         try:
-            await keeper.load(self._off_loop)
+            await keeper.load(self._off_loop, self._damaged)
         except ProtocolError as error:
             log.warning("share states are not loaded", why=str(error))
 
