@@ -1,5 +1,6 @@
-"""Loads what a broker keeps in a compacted topic of its own: all that was ever acknowledged there.
+"""What a broker keeps in a compacted topic of its own: who keeps it, and how it is loaded.
 
+Each partition that is led here has a keeper. It first loads all that was ever acknowledged there.
 Every batch is checked on the way. A damaged one is waited for while others may have it; where
 nobody has, it is left out and said to be lost. Nothing is made of garbage.
 """
@@ -7,15 +8,19 @@ nobody has, it is left out and said to be lost. Nothing is made of garbage.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from nexus.broker.admin import Admin
 from nexus.broker.partition import NotLeader, Partition
+from nexus.broker.topics import Topic, Topics
 from nexus.log import FileSlice, PartitionLog
 from nexus.log.mending import check_batches, sound_behind
 from nexus.observe.logs import get_logger
+from nexus.settings import BrokerSettings
 from nexus.wire.batch import iter_headers, read_header
-from nexus.wire.errors import CorruptMessage
+from nexus.wire.errors import CorruptMessage, ErrorCode, ProtocolError
 from nexus.wire.records import Record, decode_records
 
 log = get_logger(__name__)
@@ -26,6 +31,114 @@ MENDED_WITHIN_SECONDS: Final = 0.1
 OffLoop = Callable[..., Any]
 # Told of damage in a partition at an offset; whether a sound copy will take its place.
 Damaged = Callable[[Partition, int], bool]
+
+
+class CoordinatorNotAvailable(ProtocolError):
+    """Raised when there is no place to keep something in."""
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class Keeper(Protocol):
+    """Keeps what is in one partition."""
+
+    async def load(self, off_loop: OffLoop, damaged: Damaged) -> None:
+        """Take up what the partition holds, and serve."""
+
+    def begin(self) -> None:
+        """Serve: there is nothing to load."""
+
+    def close(self) -> None:
+        """Answer everyone who waits, and serve no more."""
+
+
+K = TypeVar("K", bound=Keeper)
+
+
+class Keepers(ABC, Generic[K]):
+    """One keeper for each partition of a topic that is led here."""
+
+    def __init__(
+        self,
+        topic: str,
+        configs: Mapping[str, str],
+        topics: Topics,
+        admin: Admin,
+        settings: BrokerSettings,
+        *,
+        off_loop: OffLoop,
+        damaged: Damaged,
+    ) -> None:
+        self._topic = topic
+        self._configs = configs
+        self._topics = topics
+        self._admin = admin
+        self._settings = settings
+        self._off_loop = off_loop
+        self._damaged = damaged
+        self._kept: dict[int, K] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def _keeper_of(self, partition: Partition) -> K:
+        """Who keeps what is in a partition from now on."""
+
+    def _partitions(self) -> int:
+        """How many partitions the topic is made with."""
+        return self._settings.groups.offsets_partitions
+
+    def start(self) -> None:
+        """Load what is kept here, in the background."""
+        topic = self._topics.find(self._topic)
+        for partition in topic.partitions.values() if topic is not None else ():
+            if partition.is_leader and partition.index not in self._kept:
+                self.gained(partition)
+
+    def gained(self, partition: Partition) -> None:
+        """A partition of the topic is led here now."""
+        self.lost(partition)
+        keeper = self._kept[partition.index] = self._keeper_of(partition)
+        if partition.log.end_offset == partition.log.start_offset:
+            keeper.begin()
+            return
+        task = asyncio.ensure_future(self._load(keeper, partition))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def lost(self, partition: Partition) -> None:
+        """Another broker keeps what is in a partition, or nobody for now."""
+        keeper = self._kept.pop(partition.index, None)
+        if keeper is not None:
+            keeper.close()
+
+    async def _load(self, keeper: K, partition: Partition) -> None:
+        try:
+            await keeper.load(self._off_loop, self._damaged)
+        except ProtocolError as error:
+            place = {"topic": partition.topic, "partition": partition.index}
+            log.warning("what is kept here is not loaded", why=str(error), **place)
+
+    async def ensure(self) -> Topic:
+        """Make the topic at its first use."""
+        found = self._topics.find(self._topic)
+        if found is not None and (self._kept or found.count > len(found.partitions)):
+            return found
+        try:
+            replication = self._admin.most(self._settings.groups.offsets_replication)
+            found = await self._admin.ensure(
+                self._topic, self._partitions(), self._configs, replication
+            )
+        except ProtocolError as error:
+            raise CoordinatorNotAvailable(f"{self._topic} cannot be made now: {error}") from error
+        self.start()
+        return found
+
+    def close(self) -> None:
+        """Answer everyone who waits and stop; safe to call twice."""
+        for task in self._loading:
+            task.cancel()
+        for keeper in self._kept.values():
+            keeper.close()
 
 
 class _Chunk(NamedTuple):
