@@ -218,13 +218,16 @@ class Fetcher:
         answer: OffsetForLeaderEpochResponse = await peer.ask(
             ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSION, request, ANSWER_SECONDS
         )
+        cuts = []
         for topic in answer.topics:
             for one in topic.partitions:
                 copy, _ = by_place[topic.topic, one.partition]
                 if one.error_code != ErrorCode.NONE:
                     self._rest(copy, one.error_code)
                 elif copy.is_current:
-                    await self._cut(copy, one.leader_epoch, one.end_offset)
+                    cuts.append(self._cut(copy, one.leader_epoch, one.end_offset))
+        # Side by side: each waits for the disk, and a new leader for all of them.
+        await asyncio.gather(*cuts)
 
     async def _cut(self, copy: _Copy, epoch: int, offset: int) -> None:
         source = copy.partition.log

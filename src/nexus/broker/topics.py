@@ -278,12 +278,15 @@ class Topics:
             remains = await self._on_disk(partial(self._store.delete_topic, name))
             await self._on_disk(partial(_remove, self._store, remains))
 
-    async def release(self, name: str, index: int) -> None:
-        """A partition is kept elsewhere now: remove its log."""
+    async def release(self, name: str, index: int, *, keep: bool = False) -> None:
+        """A partition is kept elsewhere now: remove its log, or set it aside."""
         one = self._by_name[name].partitions.pop(index, None)
         if one is not None:
             one.step_down(one.leader_epoch)
             one.is_retired = True
+        if keep:
+            await self._on_disk(partial(self._store.set_log_aside, name, index))
+            return
         remains = await self._on_disk(partial(self._store.unhost, name, index))
         await self._on_disk(partial(_remove, self._store, remains))
 

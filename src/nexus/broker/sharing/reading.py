@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from nexus.broker.coordination import OffLoop
+from nexus.broker.keeping import OffLoop
 from nexus.broker.partition import Partition
 from nexus.groups.sharing.deliveries import Acquired
 from nexus.log import FileSlice

@@ -53,6 +53,7 @@ class Sharing:
             broker.settings,
             now_ms=now_ms,
             off_loop=broker.off_loop,
+            damaged=broker.found_damage,
         )
         self._peers = Peers(broker)
         self._client = StateClient(self.states, self._peers)
