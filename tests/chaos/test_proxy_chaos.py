@@ -30,7 +30,7 @@ def test_none_is_lost_and_none_comes_after_its_acknowledgement(tmp_path: Path, s
         cluster.start()
         with two_proxies(tmp_path, cluster.bootstrap) as proxies:
             run = QueueRun(cluster, proxies, tmp_path / "notes", COUNT, seed)
-            run.work(faults, workers=6, between=COUNT // (len(faults) + 4))
+            run.work(faults, workers=8, between=COUNT // (len(faults) + 4))
             judge(run, f"faults-{seed}")
     finally:
         cluster.stop()

@@ -169,6 +169,19 @@ def test_a_new_group_starts_where_its_topic_says_and_keeps_that(tmp_path: Path) 
         broker.kill()
 
 
+def test_a_fetch_brings_about_as_many_bytes_as_asked_for(broker: BrokerProcess) -> None:
+    topic = create_topic(admin_of(broker.bootstrap), "large", 1)
+    values = [b"%03d" % n + b"x" * 10_000 for n in range(100)]
+    # In batches of some ten messages: one that is begun is sent whole.
+    send(broker.bootstrap, topic, values, **{"batch.num.messages": 10, "linger.ms": 50})
+    with Member(broker.port, GROUP, topic) as member:
+        some = member.take(max_bytes=50_000)
+        assert 0 < len(some) <= 20
+        rest = member.take_all(100 - len(some), max_bytes=50_000)
+    assert [one.record.value for one in some + rest] == values
+    assert {one.attempt for one in some + rest} == {1}
+
+
 def test_in_order_a_key_has_one_message_in_flight(broker: BrokerProcess) -> None:
     name = create_topic(admin_of(broker.bootstrap), "ordered", 1, {"queue.ordered": "true"})
     producer = producer_of(broker.bootstrap)

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,14 +183,15 @@ class QueueRun:
     def _wait_done(self, more: int, writing: Future[None] | None = None) -> None:
         """Until so many more are done, or nothing is left to do."""
         wanted = self.book.look() + more
-
-        def is_done() -> bool:
-            if self.book.look() >= wanted:
-                return True
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(AssertionError):
+                wait_until(lambda: self.book.look() >= wanted, within=2, every=0.1)
+                return
             is_written = writing is None or (writing.done() and writing.result() is None)
-            return is_written and self._waiting() == 0
-
-        wait_until(is_done, within=PATIENCE_SECONDS, what="work to go on", every=0.1)
+            if is_written and self._waiting() == 0:
+                return
+        raise AssertionError(f"no work was done within {PATIENCE_SECONDS:g} s")
 
     def _waiting(self) -> int | None:
         """What the brokers count as unfinished; None while a partition's count is not known."""

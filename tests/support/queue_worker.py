@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 SILENCE_S = 5.0  # there are heartbeats: a stream that says nothing for so long is dead
 BACK, DEAD, LEAVE = 0.02, 0.025, 0.026  # chances of a message, added up
-ACKS_MOST = 30
+ACKS_MOST = 120
 
 
 class Worker:
@@ -46,7 +46,7 @@ class Worker:
     def _take(self, mine: str, other: str) -> None:
         stream = http.client.HTTPConnection(mine, timeout=SILENCE_S)
         try:
-            most = self._chance.randint(ACKS_MOST, 200)
+            most = self._chance.randint(ACKS_MOST, 400)
             query = urlencode({**self._params, "max_in_flight": most})
             stream.request("GET", f"/consume?{query}")
             answer = stream.getresponse()

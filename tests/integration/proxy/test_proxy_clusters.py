@@ -74,7 +74,9 @@ def test_static_owners_follow_the_ring_and_keys_go_on_while_one_is_down(
         return bool(proxy.produce("ring", "home", key=key)["partition"] == 0)
 
     wait_until(is_at_home, within=60, what="the key at home again")
-    take_all(proxy, "ring", sum(len(v) for v in everything(cluster, "ring", 12)))
+    taken = take_all(proxy, "ring", sum(map(len, everything(cluster, "ring", 12))))
+    homes = {one["headers"].get("home-partition") for one in taken if one["payload"] == "moved"}
+    assert homes == {"0"}
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,7 @@ def test_no_request_fails_when_a_leader_is_killed_and_none_is_written_twice(
         wait_until(lambda: len(load.written) > so_far + 200, within=90, what="them to go on")
     print(f"no answer for {load.silence(struck):.2f} s when a leader was killed")
     assert load.refused == []
+    assert all("a partition moved" in proxy.said for proxy in proxies)
     found = [int(v or b"") for part in everything(brokers, "moving", 3) for v in part]
     assert sorted(found) == sorted(load.written)
     brokers.brokers[killed].spawn()

@@ -190,6 +190,16 @@ def test_a_message_can_go_straight_to_the_dead_letters(
     assert dead["headers"]["dlq-reason"] == "no good"
 
 
+def test_an_idle_stream_shows_that_it_lives_and_brings_a_message_at_once(
+    proxies: Proxies,
+) -> None:
+    one, two = proxies
+    with events(one, "idle", "g", heartbeats=True) as stream:
+        assert [next(stream), next(stream)] == [None, None]
+        two.produce("idle", "news")
+        assert next(one for one in stream if one is not None)["payload"] == "news"
+
+
 def test_bytes_come_back_as_base64(proxies: Proxies) -> None:
     one, _ = proxies
     one.post("/produce?topic=bytes", content=b"\x00\x01", headers={"content-type": "a/b"})

@@ -137,15 +137,15 @@ class _ShareFetch:
         if self._request.connection.is_closed:
             return
         member = self._session.key.member
-        acquired = queue.acquire(member, self._room)
+        acquired = queue.acquire(member, min(self._room, queue.reader.messages_in(self._bytes)))
         if not acquired:
             return
         try:
-            data, sent = await queue.reader.read(acquired, self._bytes)
+            data, sent, unsent = await queue.reader.read(acquired, self._bytes)
         except BaseException:
             queue.hand_back(member, acquired)
             raise
-        if unsent := acquired[len(sent) :]:
+        if unsent:
             queue.hand_back(member, unsent)
         answer = self._answer(place)
         answer.records = data

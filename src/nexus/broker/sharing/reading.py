@@ -27,21 +27,26 @@ class Reader:
 
     async def read(
         self, runs: Sequence[Acquired], max_bytes: int
-    ) -> tuple[bytearray, list[Acquired]]:
-        """The batches of the first runs, and these runs: at least one, then as many as fit."""
+    ) -> tuple[bytearray, Sequence[Acquired], Sequence[Acquired]]:
+        """The batches of the first messages, these, and the others.
+
+        That is at least one batch, and then until there are as many bytes as asked for.
+        """
         out = bytearray()
-        sent: list[Acquired] = []
         following = 0  # the first offset that was not read yet
         for run in runs:
-            size = len(out)
             following = max(run.first, following)
             while following <= run.last:
+                if len(out) >= max_bytes:
+                    return out, *_parted(runs, following)
                 following = await self._read_some(out, following, run.last, runs)
-            if sent and len(out) > max_bytes:
-                del out[size:]
-                break
-            sent.append(run)
-        return out, sent
+        return out, runs, ()
+
+    def messages_in(self, size: int) -> int:
+        """About how many messages have so many bytes; rather more than less, and at least one."""
+        log = self._partition.log
+        average = log.size_bytes / max(log.end_offset - log.start_offset, 1)
+        return int(2 * size / max(average, 1)) + 1
 
     async def _read_some(
         self, out: bytearray, offset: int, last: int, runs: Sequence[Acquired]
@@ -67,6 +72,13 @@ class Reader:
     async def _content(self, piece: FileSlice) -> bytes | bytearray:
         data = piece.read_resident()
         return await self._off_loop(piece.read) if data is None else data
+
+
+def _parted(runs: Sequence[Acquired], at: int) -> tuple[list[Acquired], list[Acquired]]:
+    """What is before an offset, and what is not."""
+    before = [run._replace(last=min(run.last, at - 1)) for run in runs if run.first < at]
+    after = [run._replace(first=max(run.first, at)) for run in runs if run.last >= at]
+    return before, after
 
 
 def _last_meant(runs: Sequence[Acquired], end: int) -> int:
