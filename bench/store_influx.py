@@ -11,7 +11,6 @@ dashboard asks. `pipeline` is the whole way, from a broker through Spark.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import tempfile
 import time
@@ -170,7 +169,7 @@ def main() -> None:
     found: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as folder:
         root = Path(folder)
-        setting = f"{machine(root)}, load {os.getloadavg()[0]:.1f}"
+        setting = machine(root)
         print(setting, flush=True)
         for part in arguments.parts.split(","):
             print(f"… {part}", flush=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +34,9 @@ from support.derived import (
     same_rows,
 )
 from support.etcd_stores import opened_at
-from support.influx import InfluxFilled, new_database
+from support.influx import InfluxFilled, influx_server, new_database
 from support.lakes import without
+from support.needs import need_program
 
 ALL = Page(100_000)
 ALWAYS = Span(-(2**62), 2**62)
@@ -255,3 +258,43 @@ def test_an_answer_says_before_it_is_asked_for_that_there_is_no_store(influx: Lo
         assert view.gpus(ANY, (), ALL).num_rows == view.tables().num_rows == 0
         assert view.summary(ANY, Span(NOON, NOON + HOUR), ()).num_rows == 0
         assert view.quarantine(ALWAYS, (), ALL).num_rows == 0
+
+
+def test_only_who_is_known_may_ask_and_only_a_known_server_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -keyout key.pem"
+    names = ("-addext", "subjectAltName=IP:127.0.0.1", "-out", "cert.pem")
+    subprocess.run(
+        [need_program("openssl"), *words.split(), *names],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    http = f"""
+  auth-enabled = true
+  https-enabled = true
+  https-certificate = "{tmp_path}/cert.pem"
+  https-private-key = "{tmp_path}/key.pem"
+"""
+    monkeypatch.setenv("INFLUX_USERNAME", "nexus")
+    monkeypatch.setenv("INFLUX_PASSWORD", 'it\'s "s3cret"')
+    with influx_server(http, "https") as server:
+        trusting = server.url("safe", f"ssl=true&ca={tmp_path}/cert.pem")
+        client = Influx(parse_influx_url(trusting))
+        client.tell("CREATE USER nexus WITH PASSWORD 'it\\'s \"s3cret\"' WITH ALL PRIVILEGES")
+        client.close()
+        with InfluxFilled(trusting) as store:
+            store.add(canonical([reading()]))
+            assert asked(store).num_rows == 1
+        doubting = Influx(parse_influx_url(server.url("safe", "ssl=true")), tries=1)
+        with pytest.raises(StoreOut, match="CERTIFICATE_VERIFY_FAILED"):
+            doubting.tell("SHOW DATABASES")
+        doubting.close()
+        file = tmp_path / "pass"
+        file.write_text("nexus:wrong\n")
+        wrong = InfluxLock(parse_influx_url(f"{trusting}&passfile={file}"), "me")
+        with pytest.raises(StoreError, match="INFLUX_PASSWORD") as raised:
+            wrong.acquire()
+        assert "wrong" not in str(raised.value)
+        wrong.release()
