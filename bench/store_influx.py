@@ -10,11 +10,8 @@ dashboard asks. `pipeline` is the whole way, from a broker through Spark.
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -25,11 +22,11 @@ from etcd_store import collect, rate
 from gateway import gateway, http_asker, timed
 from gateway_tables import Filled, Fleets
 from pipeline import publish
-from store_postgres import BATCH, as_task_gets, batches
+from store_postgres import BATCH, Measure, as_task_gets, batches, main
 
 from nexus.bench.local_broker import LocalBroker
 from nexus.bench.local_influx import LocalInflux
-from nexus.bench.report import Figure, machine, print_table, save
+from nexus.bench.report import Figure
 from nexus.lake.url import StoreUrl
 from nexus.pipeline.sink.influx_sink import entry_of
 from nexus.pipeline.sink.influx_writer import InfluxWriter, Job, Wrote
@@ -152,38 +149,7 @@ def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
     return [Figure("broker through Spark, readings/s", f"{rate(done):,.0f}", "50,000")]
 
 
-MEASURES: dict[str, Callable[[Path, bool], list[Figure]]] = {
-    "lines": measure_lines,
-    "queries": measure_queries,
-    "pipeline": measure_pipeline,
-}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small amounts, to see that it works")
-    parser.add_argument("--parts", default=",".join(MEASURES), help="which measurements")
-    parser.add_argument("--readings", type=int, help=f"to be asked for, instead of {FULL:,}")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    arguments = parser.parse_args()
-    found: list[Figure] = []
-    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as folder:
-        root = Path(folder)
-        setting = machine(root)
-        print(setting, flush=True)
-        for part in arguments.parts.split(","):
-            print(f"… {part}", flush=True)
-            place = root / part
-            place.mkdir()
-            if part == "queries":
-                found += measure_queries(place, arguments.quick, arguments.readings)
-            else:
-                found += MEASURES[part](place, arguments.quick)
-            shutil.rmtree(place, ignore_errors=True)
-    print_table(found)
-    if arguments.json:
-        save(arguments.json, setting, found)
-
+MEASURES: Final[Mapping[str, Measure]] = {"lines": measure_lines, "pipeline": measure_pipeline}
 
 if __name__ == "__main__":
-    main()
+    main(MEASURES, measure_queries, __doc__.partition("\n")[0])

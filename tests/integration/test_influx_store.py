@@ -263,8 +263,8 @@ def test_an_answer_says_before_it_is_asked_for_that_there_is_no_store(influx: Lo
 def test_only_who_is_known_may_ask_and_only_a_known_server_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -keyout key.pem"
-    names = ("-addext", "subjectAltName=IP:127.0.0.1", "-out", "cert.pem")
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=me"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run(
         [need_program("openssl"), *words.split(), *names],
         cwd=tmp_path,
