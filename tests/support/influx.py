@@ -29,6 +29,7 @@ from nexus.store.port import ANY
 from nexus.store.questions.database import Database
 from nexus.store.questions.rolled import WIDTHS
 from nexus.store.questions.spans import Stretch
+from nexus.telemetry.tables import TABLES
 from support.needs import missing
 
 ALWAYS = Stretch(0, 2**60)
@@ -63,6 +64,7 @@ class InfluxFilled:
 
     def __enter__(self) -> InfluxFilled:
         self.lock.acquire()
+        self.number = self.state.apps.get("test", -1)
         self.database = Database(StoreUrl("/"))
         self.reader = Reader(self.lock.influx, Texts(self.lock.influx))
         self._rollers = [Roller(name, self.reader, self.database) for name in WIDTHS]
@@ -114,4 +116,8 @@ class InfluxFilled:
 
     def table(self, name: str) -> pa.Table:
         """Readings or a rollup as the database has them."""
-        return self.reader.table(self.state, name, [ALWAYS], ANY)
+        rows = self.reader.table(self.state, name, [ALWAYS], ANY)
+        moment = "timestamp" if name == "readings" else "start"
+        rows = rows.append_column("day", rows.column(moment).cast(pa.date32()))
+        schema = TABLES[name].schema
+        return rows.select(schema.names).cast(schema)

@@ -144,7 +144,7 @@ class Texts:
 
     def _newest(self, identity: str, version: int) -> _Known:
         known = self._of(identity)
-        if known.version != version:
+        if known.version != version and identity:  # without one there is no store yet
             self._learn(known.newest - _OVERLAP_US)
             known.version = version
         return known
