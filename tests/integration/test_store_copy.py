@@ -17,6 +17,7 @@ from nexus.cli.entry import run
 from nexus.lake import files, table
 from nexus.lake.table import LakeTable
 from nexus.lake.url import parse_store_url
+from nexus.pipeline.moving import postgres
 from nexus.pipeline.moving.copying import copied, planned
 from nexus.pipeline.moving.opening import opened
 from nexus.store.port import ANY, Page, Span
@@ -57,8 +58,11 @@ def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
 
 
 def test_all_that_a_store_says_goes_the_round_of_all_stores_in_both_directions(
-    stores: Stores, capsys: pytest.CaptureFixture[str]
+    stores: Stores, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres, "READ_ROWS", 64)  # so that a day is read in several pieces
+    monkeypatch.setattr(postgres, "REFUSED_ROWS", 8)
+    monkeypatch.setattr(postgres.PostgresWriter, "portion_rows", 100)
     first = stores.new("delta")
     stores.fill(first, batches(), refused_rows(30))
     wanted = contents(first)
@@ -285,3 +289,43 @@ def test_stats_and_vacuum_work_on_every_store_and_leave_its_rows_alone(
     assert run(["store", "stats", url]) == 0
     assert "in all" in capsys.readouterr().out
     assert contents(url) == wanted
+
+
+def test_the_documented_move_works_as_it_is_written(
+    stores: Stores, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Collector and gateway are not started but asked which stores they were given; what they
+    # would do with them is done here.
+    started: list[tuple[str, ...]] = []
+
+    def collect(settings: Any, **_: object) -> int:
+        started.append(settings.collector.stores)
+        if len(started) == 1:  # the new store's stream begins with the oldest message
+            stores.fill(old, [later])
+            stores.fill(new, [*batches(), later])
+        return 0
+
+    def serve(settings: Any, **_: object) -> int:
+        with opened_at(settings.gateway.store) as store:
+            assert store.snapshot().readings(ANY, Span(0, 2**62), ALL).num_rows == 360
+        return 0
+
+    monkeypatch.setattr("nexus.pipeline.collector.main.run", collect)
+    monkeypatch.setattr("nexus.gateway.main.run", serve)
+    later = fleet_readings(random.Random(8), 40, NOON + 2 * DAY, NOON + 2 * DAY + HOUR)
+    old, new = stores.new("delta"), stores.new("postgres")
+    stores.fill(old, batches(), refused_rows(30))
+    for words in documented("Moving to another store without downtime"):
+        known = {"delta:///var/lib/nexus": old, "postgresql://nexus@db.example/telemetry": new}
+        assert run([known.get(word, word) for word in words]) == 0, (words, capsys.readouterr())
+    assert started == [(old, new), (new,)]
+
+
+def documented(heading: str) -> list[list[str]]:
+    """The commands under a heading of the page on stores, without the word nexus."""
+    page = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line.strip() for line in section.splitlines()]
+    found = [line.split()[1:] for line in lines if line.startswith("nexus ")]
+    assert len(found) == 6
+    return found
