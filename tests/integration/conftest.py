@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from nexus.bench.local_influx import LocalInflux
 from nexus.bench.local_postgres import LocalPostgres
 from support.etcd import EtcdMember
+from support.influx import influx_server
 from support.postgres import postgres_server
 
 
@@ -23,4 +25,11 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
 def postgres() -> Iterator[LocalPostgres]:
     """A server that tests share, each with a database of its own; nobody stops it."""
     with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def influx() -> Iterator[LocalInflux]:
+    """A server that tests share, each with a database of its own; nobody stops it."""
+    with influx_server() as server:
         yield server

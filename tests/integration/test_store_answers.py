@@ -31,6 +31,7 @@ from nexus.store.port import (
     Span,
 )
 from nexus.telemetry.tables import TABLES
+from support import influx
 from support.derived import HOUR, MINUTE, NOON, canonical
 from support.etcd import EtcdMember
 from support.etcd_stores import EtcdFilled, opened_at
@@ -75,7 +76,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         return made
 
 
-@pytest.fixture(scope="module", params=["etcd", "postgres", "postgres rolled up"])
+@pytest.fixture(
+    scope="module", params=["etcd", "postgres", "postgres rolled up", "influx", "influx rolled up"]
+)
 def both(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Both]:
     """Two batches of a fleet's hour, of which a GPU moved, and names that are no path's."""
     with (
@@ -90,8 +93,12 @@ def both(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Both]:
 def filled(kind: str, fixture: Callable[[str], Any]) -> Iterator[Filled]:
     with ExitStack() as stack:
         store: Filled
+        rolled: PostgresFilled | influx.InfluxFilled
         if kind == "etcd":
             store = stack.enter_context(EtcdFilled(fixture("etcd"), "/both"))
+        elif kind.startswith("influx"):
+            url = influx.new_database(fixture("influx"), kind.replace(" ", "_"))
+            store = rolled = stack.enter_context(influx.InfluxFilled(url))
         else:
             url = new_database(fixture("postgres"), kind.replace(" ", "_"))
             store = rolled = stack.enter_context(PostgresFilled(url))
@@ -185,8 +192,10 @@ def selections() -> list[Selection]:
 
 
 @pytest.fixture(params=[parts.REMEMBERED_LEAST, 0], ids=["read anew", "remembered"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def either_way(request: pytest.FixtureRequest, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings are read as they are, or from memory where they are known."""
+    if both.kind != "etcd" and not request.param:
+        pytest.skip("only a store in etcd remembers readings")
     monkeypatch.setattr(parts, "REMEMBERED_LEAST", request.param)
 
 

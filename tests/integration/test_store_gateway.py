@@ -13,9 +13,11 @@ from nexus.gateway.app import create_app
 from nexus.gateway.gateway import build_gateway
 from nexus.settings.gateway import GatewaySection
 from nexus.store.etcd import parts, store
+from nexus.store.influx import reading as influx_reading
 from nexus.store.postgres import asking as postgres_asking
 from nexus.telemetry.normalise import normalise
 from nexus.telemetry.reading import plain
+from support import influx
 from support.etcd import EtcdMember
 from support.etcd_stores import EtcdFilled
 from support.gateways import Client, store_readings
@@ -98,17 +100,21 @@ def delta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="module", params=["etcd", "postgres"])
+@pytest.fixture(scope="module", params=["etcd", "postgres", "influx"])
 def both(request: pytest.FixtureRequest, delta: Client) -> Iterator[Both]:
     """A gateway over Delta tables, and one over a store of another kind."""
     if request.param == "etcd":
         with asking(request.getfixturevalue("filled").url) as client:
             yield Both(delta, client)
         return
-    url = new_database(request.getfixturevalue("postgres"), "gateway")
-    with PostgresFilled(url) as store:
+    store: PostgresFilled | influx.InfluxFilled
+    if request.param == "influx":
+        store = influx.InfluxFilled(influx.new_database(request.getfixturevalue("influx"), "api"))
+    else:
+        store = PostgresFilled(new_database(request.getfixturevalue("postgres"), "gateway"))
+    with store:
         store.add(plain(normalise(readings(*rows()))))
-        with asking(url) as client:
+        with asking(store.url) as client:
             yield Both(delta, client)
 
 
@@ -169,6 +175,7 @@ def test_what_would_take_too_long_is_a_problem_that_says_so(
 ) -> None:
     monkeypatch.setattr(parts, "ROWS_MAX", 10)
     monkeypatch.setattr(postgres_asking, "ROWS_MAX", 10)
+    monkeypatch.setattr(influx_reading, "ROWS_MAX", 10)
     problem = both.other.problem(f"/api/v1/telemetry/summary?{SPAN}")
     assert (problem["status"], problem["type"]) == (422, "urn:nexus:problem:too-much")
     assert "less time" in problem["detail"]
@@ -182,7 +189,12 @@ def test_the_pipeline_page_tells_what_the_store_holds(both: Both) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["etcd://127.0.0.1:1/telemetry", "postgresql://nobody@127.0.0.1:1/telemetry"]
+    "url",
+    [
+        "etcd://127.0.0.1:1/telemetry",
+        "postgresql://nobody@127.0.0.1:1/telemetry",
+        "influxdb://127.0.0.1:1/telemetry",
+    ],
 )
 def test_a_gateway_starts_before_its_store_and_says_that_it_is_away(
     monkeypatch: pytest.MonkeyPatch, url: str

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from nexus.bench.clients import BenchFailed
+from nexus.bench.ports import free_port
 
 USER: Final = "nexus"
 _START_S: Final = 60.0
-_PORTS: Final = (15_000, 32_000)
-_TRIES: Final = 100
 
 
 class LocalPostgres:
@@ -28,7 +25,7 @@ class LocalPostgres:
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._user = "postgres" if os.geteuid() == 0 else None
         self._settings = {
             "port": str(self.port),
@@ -95,16 +92,3 @@ def find_program(name: str) -> str:
     if not there:
         raise BenchFailed(f"{name} was not found: apt install postgresql")
     return there[-1]
-
-
-def _free_port() -> int:
-    """One that the system gives to nobody by itself, so that it stays free over a restart."""
-    for _ in range(_TRIES):
-        port = random.SystemRandom().randrange(*_PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise BenchFailed("no port is free")

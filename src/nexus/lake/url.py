@@ -17,8 +17,7 @@ from nexus.lake.errors import StoreError
 EXPECTED: Final = "expected delta:///path or s3://bucket/prefix?endpoint=http://host:port&region=…"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _S3_OPTIONS: Final = {"endpoint": "aws_endpoint_url", "region": "aws_region"}
-_WITHOUT_FILES: Final = ("etcd", "postgresql", "postgres")
-_LATER: Final = ("influxdb",)
+_WITHOUT_FILES: Final = ("etcd", "influxdb", "postgresql", "postgres")
 # What makes a commit a put that fails when the name is taken: two writers cannot both win.
 _S3_ALWAYS: Final = (("aws_conditional_put", "etag"),)
 
@@ -64,8 +63,6 @@ def parse_store_url(text: str) -> StoreUrl:
             f"store {text}: this works on tables in files, and a store in {scheme} has none: it"
             f" keeps itself; {EXPECTED}"
         )
-    if scheme in _LATER:
-        raise StoreError(f"store {text}: a store in {scheme} is not built yet; {EXPECTED}")
     raise StoreError(f"store {text}: unknown kind {scheme}:; {EXPECTED}")
 
 

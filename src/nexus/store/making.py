@@ -50,7 +50,22 @@ def _postgres(url: str, may_be_empty: bool) -> Made:
         return Made(str(place), make(place, connection), VERSION)
 
 
+def _influx(url: str, may_be_empty: bool) -> Made:
+    from nexus.store.influx.schema import VERSION, make, version_of  # noqa: PLC0415
+    from nexus.store.influx.talking import Influx  # noqa: PLC0415
+    from nexus.store.influx.url import parse_influx_url  # noqa: PLC0415
+
+    influx = Influx(parse_influx_url(url))
+    try:
+        if not may_be_empty and not version_of(influx)[0]:
+            raise StoreError(f"store {influx.place}: there is no store: run nexus store init first")
+        return Made(str(influx.place), make(influx), VERSION)
+    finally:
+        influx.close()
+
+
 MAKERS: Final[Mapping[str, Callable[[str, bool], Made]]] = {
+    "influxdb": _influx,
     "postgresql": _postgres,
     "postgres": _postgres,
 }

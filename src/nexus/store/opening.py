@@ -59,9 +59,17 @@ def _postgres(url: str, *, unknown_after_s: float, clock: Callable[[], float]) -
     return PostgresStore(parse_postgres_url(url), unknown_after_s=unknown_after_s, clock=clock)
 
 
+def _influx(url: str, *, unknown_after_s: float, clock: Callable[[], float]) -> Store:
+    from nexus.store.influx.store import InfluxStore  # noqa: PLC0415
+    from nexus.store.influx.url import parse_influx_url  # noqa: PLC0415
+
+    return InfluxStore(parse_influx_url(url), unknown_after_s=unknown_after_s, clock=clock)
+
+
 # What is in no other place here is a store of tables in files, or no store at all.
 KINDS: Final[Mapping[str, Open]] = {
     "etcd": _etcd,
+    "influxdb": _influx,
     "postgresql": _postgres,
     "postgres": _postgres,
 }

@@ -96,7 +96,7 @@ def test_a_wrong_call_is_one_line(
     ("words", "says"),
     [
         (["--queue", "redis://h:1/x"], "unknown kind redis"),
-        (["--store", "influxdb://h/db"], "not built yet"),
+        (["--store", "influxdb://me:pw@h/db"], "INFLUX_PASSWORD"),
         (["--store", "ftp://x"], "unknown kind ftp"),
     ],
 )

@@ -100,8 +100,16 @@ def _postgres(url: str, own: CollectorSection) -> Store:
     return PostgresStore(parse_postgres_url(url), own)
 
 
+def _influx(url: str, own: CollectorSection) -> Store:
+    from nexus.pipeline.collector.influx_store import InfluxStore  # noqa: PLC0415
+    from nexus.store.influx.url import parse_influx_url  # noqa: PLC0415
+
+    return InfluxStore(parse_influx_url(url), own)
+
+
 KINDS: Final[Mapping[str, Callable[[str, CollectorSection], Store]]] = {
     "etcd": _etcd,
+    "influxdb": _influx,
     "postgresql": _postgres,
     "postgres": _postgres,
 }
