@@ -15,6 +15,7 @@ from nexus.pipeline.moving.checksum import Digest, Numbers, digest_of, numbers_o
 from nexus.pipeline.moving.known import Known, rounds
 from nexus.pipeline.moving.port import slices, start_of
 from nexus.pipeline.moving.windows import Minutes
+from nexus.store.port import RAW_MAX
 from nexus.store.questions.spans import DAY, HOUR, MINUTE, Stretch
 from nexus.telemetry.reading import READING_SCHEMA
 from nexus.telemetry.tables import TABLES
@@ -22,7 +23,7 @@ from support.derived import NOON, canonical, expected_rollup
 from support.lakes import fleet_readings
 from support.moving import refused_rows
 
-PINNED_READING, PINNED_REFUSED = "828a4b0ec47d2dbc", "415abe8c4e36ddb5"
+PINNED_READING, PINNED_REFUSED = "828a4b0ec47d2dbc", "0b0560d20a04d619"
 ONE: dict[str, Any] = {"uuid": "GPU-1", "metric": "power", "pod": "a", "value": 1.0}
 
 
@@ -68,7 +69,7 @@ def test_what_stores_keep_in_different_ways_counts_as_one() -> None:
     assert said(-0.0) == said(0.0)
     assert said(float("nan")) == said(None) != said(0.0)
     long = refused_rows(1).drop_columns(["day"])
-    raw = [pa.array([b"x" * size], pa.binary()) for size in (256 << 10, (256 << 10) + 1, 5)]
+    raw = [pa.array([b"x" * size], pa.binary()) for size in (RAW_MAX, RAW_MAX + 1, 5)]
     at = long.schema.get_field_index("raw")
     whole, cut, short = (digest_of("quarantine", [long.set_column(at, "raw", r)]) for r in raw)
     assert whole == cut != short
