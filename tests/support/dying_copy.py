@@ -13,12 +13,17 @@ from functools import partial
 import pyarrow as pa
 
 from nexus.cli.entry import run
-from nexus.pipeline.moving import delta, etcd, postgres
+from nexus.pipeline.moving import delta, etcd, influx, postgres
 from nexus.pipeline.moving.port import Slice, Writer
 from nexus.store.etcd.lock import EtcdWriterLock
 
 ROWS, DEATH = 40, 7
-WRITERS: list[type[Writer]] = [delta.DeltaWriter, etcd.EtcdWriter, postgres.PostgresWriter]
+WRITERS: list[type[Writer]] = [
+    delta.DeltaWriter,
+    etcd.EtcdWriter,
+    influx.InfluxWriter,
+    postgres.PostgresWriter,
+]
 
 
 def die_in_mid_day() -> None:

@@ -18,6 +18,7 @@ from nexus.pipeline.moving.opening import opened
 from nexus.pipeline.moving.port import COPIED, Place, slices
 from nexus.store.etcd.url import parse_etcd_store_url
 from nexus.telemetry.tables import TABLES
+from support import influx
 from support.derived import canonical
 from support.etcd import EtcdMember
 from support.etcd_stores import EtcdFilled
@@ -25,7 +26,7 @@ from support.lake import FENCE, written
 from support.lakes import Lake
 from support.postgres import PostgresFilled, new_database
 
-KINDS = ("delta", "etcd", "postgres")
+KINDS = ("delta", "etcd", "influx", "postgres")
 HOSTILE = [
     "quote \" and ' and `",
     "comma, semicolon; tab\tand \\ backslash \\. \\N",
@@ -58,21 +59,21 @@ def hostile_readings(moment: int) -> pa.Table:
     return canonical(rows)
 
 
-def refused_rows(count: int, day: str = "2025-07-18") -> pa.Table:
-    """Rows of `quarantine`; two are equal in all that they say."""
-    noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
+def refused_rows(count: int, twice: int = 0) -> pa.Table:
+    """Rows of `quarantine`; with `twice`, the first two are equal in all that they say."""
+    noon = datetime(2025, 7, 18, 12, tzinfo=UTC)
     rows = [
         {
-            "refused": noon.replace(second=max(n, 1) % 60),
-            "reason": HOSTILE[max(n, 1) % len(HOSTILE)],
+            "refused": noon.replace(second=max(n, twice) % 60),
+            "reason": HOSTILE[max(n, twice) % len(HOSTILE)],
             "stage": "validate",
             "topic": "t",
-            "partition": max(n, 1) % 3,
-            "offset": max(n, 1),
+            "partition": max(n, twice) % 3,
+            "offset": max(n, twice),
             "row": 0,
             "content_type": "text/csv",
             "source": "",
-            "raw": b"\xff\x00 no text" if n % 2 == 0 and n else b"some text",
+            "raw": b"\xff\x00 no text" if n % 2 == 0 and n > twice else b"some text",
             "day": noon.date(),
         }
         for n in range(count)
@@ -93,6 +94,8 @@ class Stores:
             return f"delta://{self._folder / secrets.token_hex(4)}"
         if kind == "postgres":
             return new_database(self._fixture("postgres"), "moved")
+        if kind == "influx":
+            return influx.new_database(self._fixture("influx"), "moved")
         return f"etcd://{self._fixture('etcd').endpoint}/moved-{secrets.token_hex(4)}"
 
     def fill(self, url: str, readings: list[pa.Table], refused: pa.Table | None = None) -> None:
@@ -112,6 +115,9 @@ class Stores:
             member: EtcdMember = self._fixture("etcd")
             with EtcdFilled(member, prefix) as etcd:
                 yield etcd
+        elif url.startswith("influxdb:"):
+            with influx.InfluxFilled(url) as points:
+                yield points
         else:
             with PostgresFilled(url) as postgres:
                 yield postgres

@@ -17,7 +17,9 @@ StoreUrl = Annotated[
 
 StoreAddress = Annotated[
     str,
-    typer.Argument(metavar="STORE", help="delta:///path, s3://…, etcd://… or postgresql://…"),
+    typer.Argument(
+        metavar="STORE", help="delta:///path, s3://…, etcd://…, postgresql://… or influxdb://…"
+    ),
 ]
 
 

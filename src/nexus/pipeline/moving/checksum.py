@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from nexus.pipeline.contexts import hashes
 from nexus.pipeline.narrow import context_numbers, series_numbers
-from nexus.store.etcd.refused import RAW_BYTES_MOST
+from nexus.store.port import RAW_MAX
 from nexus.telemetry.reading import in_one_piece
 from nexus.telemetry.tables import TABLES
 
@@ -94,7 +94,7 @@ def _of_readings(rows: pa.Table) -> Numbers:
 def _of_refused(rows: pa.Table) -> Numbers:
     """What was refused is told apart by all that it says; of what is too long, its beginning."""
     said = _joined(hashes(rows, _REFUSED_TEXTS)[0].view(np.uint64), rows, _REFUSED_NUMBERS)
-    begin = pc.binary_slice(in_one_piece(rows.column("raw")), 0, RAW_BYTES_MOST)
+    begin = pc.binary_slice(in_one_piece(rows.column("raw")), 0, RAW_MAX)
     raw = begin.dictionary_encode()
     digests = [blake2b(data, digest_size=8).digest() for data in raw.dictionary.to_pylist()]
     of_raw = np.frombuffer(b"".join(digests), np.uint64)

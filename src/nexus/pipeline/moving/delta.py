@@ -32,6 +32,8 @@ COMMIT_ROWS: Final = 4_000_000  # that a killed copy has to do again, at most
 class DeltaPlace:
     """See `Place`."""
 
+    counts_exactly = True
+
     def __init__(self, store: StoreUrl) -> None:
         self.name = str(store)
         self.store = store

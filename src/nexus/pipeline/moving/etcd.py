@@ -38,7 +38,9 @@ _NEWEST: Final = 0  # as a revision: readings never change, so each page may be 
 
 
 class EtcdPlace:
-    """See `Place`."""
+    """See `Place`; its counts are of keys, and a GPU that moved may have two for a reading."""
+
+    counts_exactly = False
 
     def __init__(self, store: EtcdStoreUrl) -> None:
         self.name = store.name

@@ -41,9 +41,17 @@ def _postgres(url: str) -> Place:
     return PostgresPlace(parse_postgres_url(url))
 
 
+def _influx(url: str) -> Place:
+    from nexus.pipeline.moving.influx import InfluxPlace  # noqa: PLC0415
+    from nexus.store.influx.url import parse_influx_url  # noqa: PLC0415
+
+    return InfluxPlace(parse_influx_url(url))
+
+
 # What is in no other place here is a store of tables in files, or no store at all.
 KINDS: Final[Mapping[str, Callable[[str], Place]]] = {
     "etcd": _etcd,
+    "influxdb": _influx,
     "postgresql": _postgres,
     "postgres": _postgres,
 }

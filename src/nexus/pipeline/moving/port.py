@@ -57,6 +57,7 @@ class Place(Protocol):
     """A store to be read; for one thread."""
 
     name: str
+    counts_exactly: bool  # whether `days` says how many rows there are, or about how many
 
     def days(self, table: str) -> Mapping[str, int]:
         """The days of which a table has rows, and about how many: nothing is read for it."""

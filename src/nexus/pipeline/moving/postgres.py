@@ -17,19 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nexus.lake.errors import StoreBusy
+from nexus.pipeline.moving.contexts import Contexts
 from nexus.pipeline.moving.port import Slice, Wait
 from nexus.pipeline.moving.postgres_checks import faults_of, fresh_windows
-from nexus.pipeline.narrow import context_numbers, series_numbers
 from nexus.store.postgres.asking import READING_FIELDS, WINDOW_FIELDS, column_of, told
 from nexus.store.postgres.connecting import as_store_errors, connect
 from nexus.store.postgres.copying import Records, record_pieces
 from nexus.store.postgres.dictionary import Dictionary, fit
-from nexus.store.postgres.layout import READING_NUMBERS, TEXTS, stored_name
+from nexus.store.postgres.layout import stored_name
 from nexus.store.postgres.lock import PostgresLock
 from nexus.store.postgres.rolling import WIDTHS, Roller
 from nexus.store.postgres.schema import check, version_of
 from nexus.store.postgres.staging import last_batch, make_staging, merge
-from nexus.store.postgres.texts import Contexts
+from nexus.store.postgres.texts import Contexts as Known
 from nexus.store.postgres.url import PostgresUrl
 from nexus.store.postgres.writing import Stager, parts_of
 from nexus.store.questions.spans import Stretch
@@ -51,10 +51,12 @@ _WITHIN: Final = 'r."{0}" >= %(low)s AND r."{0}" < %(high)s'
 class PostgresPlace:
     """See `Place`."""
 
+    counts_exactly = True
+
     def __init__(self, place: PostgresUrl) -> None:
         self.name = str(place)
         self.place = place
-        self._contexts = Contexts()
+        self._contexts = Known()
         self._snapshot = ""  # of which all is read, if one is held
 
     def days(self, table: str) -> Mapping[str, int]:
@@ -197,15 +199,10 @@ class PostgresWriter:
                 roller.step(connection, turn, datetime.now(UTC), drain=True)
 
     def _readings(self, stager: Stager, rows: pa.Table) -> pa.Table:
-        series = series_numbers(rows)
-        numbers = {"series_a": series[0], "series_b": series[1]}
-        numbers["context"] = context_numbers(rows, series)[0]
-        narrow = rows.select(list(READING_NUMBERS))
-        for name, values in numbers.items():
-            narrow = narrow.append_column(name, pa.array(values))
-        ids: Records = stager.numbered(narrow, lambda hashes: _told(rows, narrow, hashes))
+        contexts = Contexts(rows)
+        ids: Records = stager.numbered(contexts.readings, lambda new: fit(contexts.told(new)))
         taken = ids["id"] > 0
-        stager.add(narrow.filter(pa.array(taken)), ids[taken])
+        stager.add(contexts.readings.filter(pa.array(taken)), ids[taken])
         return rows.filter(pa.array(~taken))
 
     @staticmethod
@@ -218,15 +215,6 @@ class PostgresWriter:
         if fitting.num_rows:
             stager.refuse(fitting.select(_REFUSED.names))
         return rows.filter(bad)
-
-
-def _told(rows: pa.Table, narrow: pa.Table, hashes: pa.Array) -> pa.Table:
-    """The texts of contexts, and the series that they are of."""
-    at = pc.index_in(hashes, value_set=in_one_piece(narrow.column("context")))
-    texts = rows.select(list(TEXTS)).take(at)
-    for name in ("series_a", "series_b"):
-        texts = texts.append_column(name, narrow.column(name).take(at))
-    return fit(texts.append_column("hash", hashes))
 
 
 def _times(part: Slice) -> dict[str, datetime]:

@@ -164,8 +164,15 @@ def _etcd(url: str, asked: Asked) -> Iterator[Step]:
         yield from client.run(steps)
 
 
+def _influx(url: str, asked: Asked) -> Iterator[Step]:
+    from nexus.store.influx.url import parse_influx_url  # noqa: PLC0415
+
+    yield Step(parse_influx_url(url).name, "nothing to do: InfluxDB compacts its files by itself")
+
+
 KINDS: Final[Mapping[str, Callable[[str, Asked], Iterator[Step]]]] = {
     "etcd": _etcd,
+    "influxdb": _influx,
     "postgresql": _postgres,
     "postgres": _postgres,
 }
