@@ -7,6 +7,7 @@ the process, with the beginning of the line that its readings have.
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -33,6 +34,7 @@ _BITS: Final = 2**64 - 1
 # Rows that were refused at one moment lie apart by nanoseconds, as their places in the queue do.
 _ROW_BITS: Final = 14
 SPREAD_NS: Final = 2**36
+_TAGS: Final = tuple(name for name in READING_TAGS if name != CONTEXT)
 _NOTHING: Final = scalar(None, pa.float64())
 
 
@@ -62,14 +64,18 @@ class Contexts:
         texts = {name: told.column(name).cast(pa.string()) for name in TEXTS}
         names = [context_name(number) for number in numbers.to_pylist()]
         of_contexts = pa.array([f"contexts,{CONTEXT}={name}" for name in names], pa.string())
-        fields = [(name, text_fields(in_one_piece(column))) for name, column in texts.items()]
+        rows = [
+            dict(zip(TEXTS, row, strict=True))
+            for row in zip(*(texts[name].to_pylist() for name in TEXTS), strict=True)
+        ]
+        # One field, not one for each text: fields are what a new series costs.
+        said = text_fields(pa.array([json.dumps(row, ensure_ascii=False) for row in rows]))
         now = pa.repeat(scalar(time.time_ns() // 1000, pa.int64()), len(names))
-        for body in lines(of_contexts, fields, now):
+        for body in lines(of_contexts, [("said", said)], now):
             influx.write(OWN, body)
-        said = {name: texts[name].to_pylist() for name in READING_TAGS if name != CONTEXT}
-        rows = zip(names, *said.values(), strict=True)
         made = [
-            series_key("readings", dict(zip((CONTEXT, *said), row, strict=True))) for row in rows
+            series_key("readings", {CONTEXT: name, **{tag: row[tag] for tag in _TAGS}})
+            for name, row in zip(names, rows, strict=True)
         ]
         self._numbers = pa.concat_arrays([self._numbers, numbers])
         self._keys = pa.concat_arrays([self._keys, pa.array(made, pa.string())])
