@@ -43,10 +43,10 @@ from nexus.store.questions.database import Database
 from nexus.store.questions.rolled import WIDTHS
 
 FULL, QUICK = 3_000_000, 500_000  # readings to be asked for
-WRITTEN, WRITTEN_QUICK = 1_000_000, 400_000
+WRITTEN, WRITTEN_QUICK = 1_000_000, 600_000
 TASKS: Final = 2
 ROUNDS, ROUNDS_QUICK = 40, 10
-MINUTES, MINUTES_QUICK = 20, 5  # of 153,600 readings each
+MINUTES, MINUTES_QUICK = 20, 2  # of 153,600 readings each
 
 
 class Stores:

@@ -65,7 +65,7 @@ def test_a_writer_or_a_server_that_is_killed_loses_nothing_and_doubles_nothing(
         server.kill()
         back = threading.Timer(0.5, server.start)
         back.start()
-        store.add(batch(3))  # tries again until it is there
+        store.commit(store.written(batch(3), again=True))  # writes until the server is there
         back.join()
         store.written(batch(4))
         server.kill()

@@ -107,12 +107,23 @@ def test_numbers_come_back_to_the_last_digit(store: InfluxFilled) -> None:
 def test_a_batch_that_comes_again_overwrites_itself(store: InfluxFilled) -> None:
     rows = canonical([reading(), reading(timestamp=NOON + 1, pod="another", value=None)])
     for _ in range(2):  # a task that is played again, before anything is committed
-        wrote = store.written(rows)
+        wrote = store.written(rows, again=True)
     store.commit(wrote)
     assert asked(store).num_rows == 2
     before = store.state
     again = journal.Entry(1, "test", store.number, {"readings": wrote.pieces()})
     assert store.lock.commit(again) == before, "it is known by its number"
+
+
+def test_of_two_readings_with_one_identity_the_first_is_kept(store: InfluxFilled) -> None:
+    first = [reading(), reading(timestamp=NOON + 9, source_value=100.0)]
+    assert store.add(canonical(first)) == 2
+    again = [reading(value=2.0), reading(timestamp=NOON + 5), first[1]]
+    assert store.add(canonical(again)) == 1, "one lies between those that are there"
+    assert store.add(canonical([reading(value=3.0, pod="another")])) == 1
+    found = asked(store)
+    assert sorted(found.column("value").to_pylist()) == [1.0, 1.0, 1.0, 3.0]
+    assert store.state.held["readings"][NOON].rows == 4
 
 
 def test_a_reading_that_comes_again_under_another_context_is_there_once(

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from nexus.bench.local_influx import LocalInflux
 from nexus.lake.url import StoreUrl
+from nexus.pipeline.frontier import Frontier
 from nexus.pipeline.narrow import Narrower
-from nexus.pipeline.sink.influx_sink import entry_of
+from nexus.pipeline.sink.influx_sink import entry_of, load_frontier
 from nexus.pipeline.sink.influx_writer import InfluxWriter, Job, Wrote
 from nexus.store.influx.journal import Entry, State
 from nexus.store.influx.lock import InfluxLock
@@ -85,12 +86,14 @@ class InfluxFilled:
         self.commit(wrote)
         return wrote.readings
 
-    def written(self, rows: pa.Table) -> Wrote:
+    def written(self, rows: pa.Table, *, again: bool = False) -> Wrote:
         """What a task does with readings (READING_SCHEMA) that Spark gives it."""
+        frontier = Frontier() if again else load_frontier(self.lock, self.state)
         count = rows.num_rows
         zeros = pa.repeat(pa.scalar(0, pa.int32()), count)
         narrow = Narrower().batches(rows, zeros, pa.arange(0, count), zeros)
-        writer = InfluxWriter(Job(self.place, "", "t", 0), Writer(self.lock.influx, self.contexts))
+        job, task = Job(self.place, "", "t", 0), Writer(self.lock.influx, self.contexts)
+        writer = InfluxWriter(job, task, frontier)
         for batch in narrow:
             writer.add(batch.append_column("refusal", pa.nulls(batch.num_rows, pa.string())))
         return writer.finish()
