@@ -17,7 +17,6 @@ from nexus.broker.sharing.queue import Queue, Services
 from nexus.broker.sharing.sessions import Session, Sessions
 from nexus.broker.sharing.state_client import StateClient
 from nexus.broker.sharing.states import States
-from nexus.broker.topic_config import sharing_config
 from nexus.broker.topics import Topic
 from nexus.groups.share_members import ShareGroups
 from nexus.observe.logs import get_logger
@@ -134,7 +133,7 @@ class Sharing:
 
     def _opened(self, group: str, topic: Topic, partition: Partition) -> Queue:
         key = (group, topic.topic_id, partition.index)
-        queue, config = self._queues.get(key), sharing_config(topic.configs)
+        queue, config = self._queues.get(key), topic.sharing
         if queue is None or queue.is_over or queue.config != config:
             if queue is not None:
                 queue.close()

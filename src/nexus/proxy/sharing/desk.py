@@ -28,6 +28,8 @@ from nexus.wire.errors import ErrorCode, ProtocolError
 WAIT_MS: Final = 500
 SHORT_WAIT_MS: Final = 100  # where there is room for too few to ask every broker at once
 FULL_S: Final = 0.05  # between two looks whether others made room
+GATHER_S: Final = 0.005  # while there is little room, until there may be more
+LITTLE: Final = 0.1  # of the room that clients have when they hold nothing
 FAILED_S: Final = 0.2
 FETCH_MOST: Final = 5_000
 RELEASE_S: Final = 5.0
@@ -138,6 +140,8 @@ class Desk:
 
     async def _take_once(self, session: Session, partitions: set[int]) -> None:
         topic = self._topology.topics[self.topic]
+        if self._has_little_room:
+            await asyncio.sleep(GATHER_S)
         most = self._reserve()
         if not most and not self.consumers:
             self._room.clear()
@@ -159,6 +163,12 @@ class Desk:
                     await self._room.wait()
             except TimeoutError:
                 self._forget_expired()
+
+    @property
+    def _has_little_room(self) -> bool:
+        """Whether the clients have so much to do that a few messages more can wait for others."""
+        free = sum(consumer.room for consumer in self.consumers) - self._asked_for
+        return 0 < free < sum(consumer.most for consumer in self.consumers) * LITTLE
 
     def _reserve(self) -> int:
         """How many messages this fetch may bring."""
