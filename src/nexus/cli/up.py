@@ -8,7 +8,7 @@ import typer
 from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
 app = single_app()
 
@@ -139,9 +139,7 @@ def up(
     }
     from nexus.settings.up import load_up_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     settings = load_up_settings(read_config(config), flags=flags)
     if settings.up.collector:
         _need_java()

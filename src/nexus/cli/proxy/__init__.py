@@ -8,7 +8,7 @@ import typer
 from nexus.cli.config_place import loaded
 from nexus.cli.lazy import lazy_app
 from nexus.cli.options import ConfigFile
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
 _HELP = """Let any HTTP client write to a queue, take messages from it and acknowledge them.
 
@@ -64,9 +64,7 @@ def proxy(
     }
     from nexus.settings.proxy import SECTION, ProxySection, load_proxy_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     load = partial(load_proxy_settings, flags=flags)
     settings, follow = loaded(config, load, {SECTION: ProxySection})
     from nexus.proxy.main import run
