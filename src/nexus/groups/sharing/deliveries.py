@@ -79,6 +79,10 @@ class Deliveries:
         """How many messages are not finished, in a log that ends there."""
         return max(end - self.start - self._finished.count, 0)
 
+    def may_give(self, end: int) -> bool:
+        """Whether it is worth while to ask for messages below `end`."""
+        return bool(self._free) or self._next < min(end, self.start + self._config.window)
+
     def acquire(
         self, member: str, end: int, limit: int, now_ms: int, key_of: KeyOf
     ) -> tuple[list[Acquired], Effects]:
