@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-postgres bench-live bench-sharing bench-proxy bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
+.PHONY: help setup run test chaos coverage check format bench bench-broker bench-replication bench-streamer bench-pipeline bench-gateway bench-postgres bench-influx bench-live bench-sharing bench-proxy bench-etcd bench-etcd-claims bench-etcd-pipeline bench-etcd-store packages openapi web test-web lock clean
 .PHONY: setup-etcd build-nexus run-nexus-pipeline run-nexus-streamer run-nexus-collector run-nexus-api
 
 PYTHON ?= python3
@@ -118,6 +118,9 @@ bench-gateway: setup ## Measure the gateway, with tables and a PostgreSQL of its
 
 bench-postgres: setup packages ## Measure PostgreSQL as a store, with a server of its own
 	$(BIN)/python bench/store_postgres.py $(ARGS)
+
+bench-influx: setup packages ## Measure InfluxDB as a store, with a server of its own
+	$(BIN)/python bench/store_influx.py $(ARGS)
 
 bench-live: setup ## Measure the live stream, with a broker of its own
 	$(BIN)/python bench/live.py $(ARGS)

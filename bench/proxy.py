@@ -3,7 +3,8 @@
     python bench/proxy.py [--quick] [--json FILE]
 
 Broker, proxy and load run in processes of their own; acks=all and fsync before the acknowledgement
-throughout. `wrk` (Debian's package) makes the load of single messages.
+throughout. `wrk` (Debian's package) makes the load that produces, bench/proxy_consumers.py the one
+that consumes.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 from confluent_kafka import Producer
 
+from nexus.bench.broker_cost import usage_of
 from nexus.bench.local_broker import LocalBroker
 from nexus.bench.report import Figure, machine, print_table, save
 
 _READY = re.compile(r"proxy ready on (\S+)")
-_RATE = re.compile(r"Requests/sec:\s+([\d.]+)")
+_DONE = re.compile(r"(\d+) requests in")
 _BAD = re.compile(r"Non-2xx or 3xx responses: (\d+)")
-_SCRIPT = """
+_POST = """
 wrk.method = "POST"
-wrk.body = '{"payload":{"gpu":"GPU-5fd4","value":85.0}}'
+wrk.body = {body}
 wrk.headers["Content-Type"] = "application/json"
 """
+BATCH = 5_000
+_SMALL = {"payload": {"gpu": "GPU-5fd4", "value": 85.0}}
 _MESSAGE = {"payload": {"gpu": "GPU-5fd4f087", "metric": "DCGM_FI_DEV_GPU_UTIL", "value": 85.0}}
 
 
@@ -63,6 +65,11 @@ class LocalProxy:
         self._process.wait(30)
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+    def cpu_seconds(self) -> float:
+        """What it has spent so far."""
+        spent = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
 
     def megabytes(self) -> float:
         """The memory it holds now."""
@@ -92,77 +99,84 @@ def overhead(proxy: LocalProxy, broker: LocalBroker, count: int) -> Figure:
     return Figure("overhead on a single produce, p50 (httpx included)", value, "< 2 ms")
 
 
-def singles(proxy: LocalProxy, seconds: int) -> Figure:
-    """wrk with 64 connections."""
-    name = "single produces, 64 connections"
-    if shutil.which("wrk") is None:
-        return Figure(name, "wrk is not installed", ">= 3,000/s")
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(_SCRIPT)
-        script.flush()
-        words = ["wrk", "-t1", "-c64", f"-d{seconds}s", "-s", script.name]
-        url = f"{proxy.url}/produce?topic=singles"
-        said = subprocess.run([*words, url], capture_output=True, text=True, check=True).stdout
-    rate, bad = _RATE.search(said), _BAD.search(said)
+class Costs:
+    """What proxy, broker and load generator spend, each for itself."""
+
+    def __init__(self, proxy: LocalProxy, broker: LocalBroker) -> None:
+        self._proxy, self._broker = proxy, broker
+        self._before = self._now()
+
+    def of(self, messages: int, generator_seconds: float | None = None) -> str:
+        """Microseconds of CPU for each message since the beginning."""
+        spent = [b - a for a, b in zip(self._before, self._now(), strict=True)]
+        spent[2] = spent[2] if generator_seconds is None else generator_seconds
+        proxy, broker, load = (one * 1e6 / max(messages, 1) for one in spent)
+        return f"CPU µs each: proxy {proxy:.1f}, broker {broker:.1f}, load {load:.1f}"
+
+    def _now(self) -> tuple[float, float, float]:
+        usage = usage_of(self._broker.http)
+        ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+        broker = usage.cpu_seconds if usage else 0.0
+        return self._proxy.cpu_seconds(), broker, ours.ru_utime + ours.ru_stime
+
+
+def wrk(script: str, url: str, connections: int, seconds: int) -> tuple[int, float, str]:
+    """Requests that were answered, in how many seconds, and whether some failed."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", file.name, url]
+        began = time.perf_counter()
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        took = time.perf_counter() - began
+    done, bad = _DONE.search(said), _BAD.search(said)
     failed = f", {bad[1]} failed" if bad else ""
-    return Figure(name, f"{float(rate[1]) if rate else 0:,.0f}/s{failed}", ">= 3,000/s")
+    return int(done[1]) if done else 0, took, failed
 
 
-def batches(proxy: LocalProxy, seconds: int) -> Figure:
-    """Two clients, 5,000 messages a request."""
-    body = json.dumps([_MESSAGE] * 5_000).encode()
-    headers = {"content-type": "application/json"}
-    stop_at = time.perf_counter() + seconds
-
-    def send(_: int) -> int:
-        sent = 0
-        with httpx.Client(base_url=proxy.url, timeout=60) as client:
-            while time.perf_counter() < stop_at:
-                answer = client.post("/produce/batch?topic=batch", content=body, headers=headers)
-                assert answer.status_code == 200, answer.text
-                sent += 5_000
-        return sent
-
-    began = time.perf_counter()
-    with ThreadPoolExecutor(2) as pool:
-        total = sum(pool.map(send, range(2)))
-    rate = total / (time.perf_counter() - began)
-    return Figure("batch produce, 5,000 a request", f"{rate:,.0f} messages/s", ">= 100,000/s")
+def singles(proxy: LocalProxy, broker: LocalBroker, seconds: int) -> Figure:
+    """64 connections, a message in each request."""
+    costs = Costs(proxy, broker)
+    body = json.dumps(_SMALL)
+    url = f"{proxy.url}/produce?topic=singles"
+    count, took, failed = wrk(_POST.format(body=f"[[{body}]]"), url, 64, seconds)
+    value = f"{count / took:,.0f}/s{failed}; {costs.of(count)}"
+    return Figure("single produces, 64 connections", value, ">= 3,000/s")
 
 
-def delivery(proxy: LocalProxy, count: int) -> Figure:
-    """One group, ten consumers, acknowledging in hundreds."""
-    for _ in range(0, count, 10_000):
-        body = [_MESSAGE] * 10_000
-        httpx.post(f"{proxy.url}/produce/batch?topic=queue", json=body, timeout=60)
-    seen: list[int] = []
-    stop = threading.Event()
+def batches(proxy: LocalProxy, broker: LocalBroker, seconds: int) -> Figure:
+    """Four connections, 5,000 messages in each request."""
+    with tempfile.NamedTemporaryFile("w") as body:
+        json.dump([_MESSAGE] * BATCH, body)
+        body.flush()
+        script = _POST.format(body=f'io.open("{body.name}"):read("*a")')
+        costs = Costs(proxy, broker)
+        url = f"{proxy.url}/produce/batch?topic=batch"
+        count, took, failed = wrk(script, url, 4, seconds)
+    value = f"{count * BATCH / took:,.0f} messages/s{failed}; {costs.of(count * BATCH)}"
+    return Figure(f"batch produce, {BATCH:,} a request", value, ">= 100,000/s")
 
-    def take() -> None:
-        params: dict[str, Any] = {"topic": "queue", "group": "g", "max_in_flight": 1_000}
-        ids: list[str] = []
-        with (
-            httpx.Client(base_url=proxy.url, timeout=60) as acks,
-            httpx.stream("GET", f"{proxy.url}/consume", params=params, timeout=60) as stream,
-        ):
-            for line in stream.iter_lines():
-                if stop.is_set():
-                    return
-                if line.startswith("id: "):
-                    ids.append(line[4:])
-                if len(ids) >= 100:
-                    acks.post("/ack?topic=queue&group=g", json={"ids": ids})
-                    seen.append(len(ids))
-                    ids = []
 
-    began = time.perf_counter()
-    for _ in range(10):
-        threading.Thread(target=take, daemon=True).start()
-    while sum(seen) < count * 0.9 and time.perf_counter() < began + 120:
-        time.sleep(0.05)
-    rate = sum(seen) / (time.perf_counter() - began)
-    stop.set()
-    return Figure("SSE delivery, 10 consumers, with acks", f"{rate:,.0f} messages/s", ">= 10,000/s")
+def delivery(proxy: LocalProxy, broker: LocalBroker, count: int, at_once: int) -> Figure:
+    """One group, ten consumers."""
+    topic = f"queue-{at_once}"
+    for _ in range(0, count, BATCH):
+        body = [_MESSAGE] * BATCH
+        httpx.post(f"{proxy.url}/produce/batch?topic={topic}", json=body, timeout=60)
+    host, _, port = proxy.url.rpartition("/")[2].partition(":")
+    consumers = Path(__file__).with_name("proxy_consumers.py")
+    words = [sys.executable, str(consumers), host, port, "--topic", topic, "--group", "g"]
+    costs = Costs(proxy, broker)
+    done = subprocess.run(
+        [*words, "--messages", str(count), "--at-once", str(at_once)],
+        capture_output=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    rate = said["messages"] / said["seconds"]
+    value = f"{rate:,.0f} messages/s; {costs.of(said['messages'], said['cpu_seconds'])}"
+    acks = f"acks of up to {at_once:,}" if at_once > 1 else "an ack for each message"
+    return Figure(f"SSE delivery, 10 consumers, {acks}", value, ">= 10,000/s")
 
 
 def memory(proxy: LocalProxy, consumers: int, goal: str) -> Figure:
@@ -191,9 +205,11 @@ def main() -> None:
         with LocalBroker(folder / "broker") as broker:
             with LocalProxy(broker.bootstrap) as proxy:
                 figures.append(overhead(proxy, broker, 200 if options.quick else 2_000))
-                figures.append(singles(proxy, seconds))
-                figures.append(batches(proxy, seconds))
-                figures.append(delivery(proxy, count))
+                if shutil.which("wrk") is not None:
+                    figures.append(singles(proxy, broker, seconds))
+                    figures.append(batches(proxy, broker, seconds))
+                figures.append(delivery(proxy, broker, count, 1_000))
+                figures.append(delivery(proxy, broker, count // 5, 1))
             with LocalProxy(broker.bootstrap) as proxy:
                 figures.append(memory(proxy, 100, "< 128 MB"))
                 figures.append(memory(proxy, 1_000, "< 300 MB"))

@@ -3,7 +3,8 @@
     python bench/sharing.py [--messages N] [--members N] [--partitions N] [--json FILE]
 
 Members are tasks of two processes, each with a connection and a session of its own; what one took
-is acknowledged with its next call, and counted when that is confirmed.
+is acknowledged with its next call, and counted when that is confirmed. Then the same by members
+that are confluent-kafka's ShareConsumer, a process each.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID, uuid4
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from nexus.bench.broker_cost import cpu_us_per_message, usage_of
@@ -40,12 +43,15 @@ TOPIC, GROUP, VALUE = "jobs", "workers", bytes(200)
 PROCESSES = 2
 AT_ONCE = 500
 ANSWER_SECONDS = 60.0
+IDLE_SECONDS = 3.0
 GOAL = "10,000/s"
 
+T = TypeVar("T")
 
-def take_all(bootstrap: str, partitions: list[int]) -> int:
-    """Let a member for each partition named take and acknowledge until nothing is left."""
-    return asyncio.run(_take_all(bootstrap, partitions))
+
+def take_all(bootstrap: str, partitions: list[int]) -> tuple[int, float]:
+    """Let a member for each partition named take all there is; how many, and when that was done."""
+    return asyncio.run(_take_all(bootstrap, partitions)), time.time()
 
 
 async def _take_all(bootstrap: str, partitions: list[int]) -> int:
@@ -98,6 +104,22 @@ def _held(answer: ShareFetchResponse) -> list[AcknowledgementBatch]:
     ]
 
 
+def poll_all(bootstrap: str) -> tuple[int, float]:
+    """Let a ShareConsumer take all there is; how many, and when the last came."""
+    member = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": "pollers", "log_level": 2})
+    member.subscribe([TOPIC])
+    done, heard = 0, time.time()
+    while time.time() < heard + IDLE_SECONDS:
+        messages = member.poll(0.1)
+        if messages:
+            done, heard = done + len(messages), time.time()
+    failed = [error for error in member.commit_sync(ANSWER_SECONDS).values() if error]
+    member.close()
+    if failed:
+        raise RuntimeError(f"not acknowledged: {failed}")
+    return done, heard
+
+
 def fill(bootstrap: str, messages: int, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(10)
@@ -111,17 +133,32 @@ def fill(bootstrap: str, messages: int, partitions: int) -> None:
         raise RuntimeError("the messages could not be sent")
 
 
-def measured(broker: LocalBroker, messages: int, members: int, partitions: int) -> Figure:
-    fill(broker.bootstrap, messages, partitions)
-    shares = [[at % partitions for at in range(members)][n::PROCESSES] for n in range(PROCESSES)]
-    before, began = usage_of(broker.http), time.perf_counter()
+def by_calls(broker: LocalBroker, asked: argparse.Namespace) -> Figure:
+    every = [at % asked.partitions for at in range(asked.members)]
+    shares = [every[n::PROCESSES] for n in range(PROCESSES)]
+    measure = f"taken and acknowledged, {asked.members} members, {asked.partitions} partitions"
+    return measured(measure, broker, asked.messages, partial(take_all, broker.bootstrap), shares)
+
+
+def by_consumers(broker: LocalBroker, asked: argparse.Namespace) -> Figure:
+    members = [broker.bootstrap] * PROCESSES
+    return measured(f"by {PROCESSES} ShareConsumers", broker, asked.messages, poll_all, members)
+
+
+def measured(
+    measure: str,
+    broker: LocalBroker,
+    messages: int,
+    take: Callable[[T], tuple[int, float]],
+    shares: list[T],
+) -> Figure:
+    before, began = usage_of(broker.http), time.time()
     with ProcessPoolExecutor(PROCESSES) as pool:
-        done = sum(pool.map(take_all, [broker.bootstrap] * PROCESSES, shares))
-    seconds = time.perf_counter() - began
+        results = list(pool.map(take, shares))
+    done, seconds = sum(count for count, _ in results), max(end for _, end in results) - began
     cost = cpu_us_per_message(before, usage_of(broker.http), done)
     if done != messages:
         raise RuntimeError(f"{done} of {messages} were acknowledged")
-    measure = f"taken and acknowledged, {members} members, {partitions} partitions"
     return Figure(measure, f"{done / seconds:,.0f}/s, {cost:.1f} µs of broker CPU each", GOAL)
 
 
@@ -135,7 +172,11 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as place, LocalBroker(Path(place)) as broker:
         setting = machine(Path(place))
         print(setting)
-        figures = [measured(broker, asked.messages, asked.members, asked.partitions)]
+        fill(broker.bootstrap, asked.messages, asked.partitions)
+        figures = [
+            by_calls(broker, asked),
+            by_consumers(broker, asked),
+        ]
     print_table(figures)
     if asked.json:
         save(asked.json, setting, figures)

@@ -15,7 +15,7 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -194,18 +194,20 @@ def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
 
 # What a server is given that has a machine of two cores to itself; commits reach the disk.
 DURABLE: Final = {**SETTINGS, "synchronous_commit": "on", "wal_level": "replica"}
-MEASURES: dict[str, Callable[[Path, bool], list[Figure]]] = {
-    "copy": measure_copy,
-    "queries": measure_queries,
-    "pipeline": measure_pipeline,
-}
+Measure = Callable[[Path, bool], list[Figure]]
+MEASURES: Final[Mapping[str, Measure]] = {"copy": measure_copy, "pipeline": measure_pipeline}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main(
+    measures: Mapping[str, Measure],
+    queries: Callable[[Path, bool, int | None], list[Figure]],
+    about: str,
+) -> None:
+    """Measure what the command line names, and say what came out."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="small amounts, to see that it works")
-    parser.add_argument("--parts", default=",".join(MEASURES), help="which measurements")
-    parser.add_argument("--readings", type=int, help=f"to be asked for, instead of {FULL:,}")
+    parser.add_argument("--parts", default=",".join([*measures, "queries"]), help="which of them")
+    parser.add_argument("--readings", type=int, help="to be asked for, instead of the usual number")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     arguments = parser.parse_args()
     found: list[Figure] = []
@@ -219,9 +221,9 @@ def main() -> None:
             place = root / part
             place.mkdir()
             if part == "queries":
-                found += measure_queries(place, arguments.quick, arguments.readings)
+                found += queries(place, arguments.quick, arguments.readings)
             else:
-                found += MEASURES[part](place, arguments.quick)
+                found += measures[part](place, arguments.quick)
             shutil.rmtree(place, ignore_errors=True)
     print_table(found)
     if arguments.json:
@@ -229,4 +231,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(MEASURES, measure_queries, __doc__.partition("\n")[0])

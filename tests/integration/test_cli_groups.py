@@ -10,6 +10,8 @@ from confluent_kafka import Consumer
 from nexus.cli.entry import run
 from support.broker import BrokerProcess
 from support.confluent import consumer_of, poll_for, send
+from support.sharing import Member
+from support.waiting import wait_until
 
 Out = pytest.CaptureFixture[str]
 
@@ -108,3 +110,33 @@ def test_a_deleted_group_is_gone_and_says_so(broker: BrokerProcess, left: str, c
     assert capsys.readouterr().err == (
         f"nexus: group {left} does not exist (see nexus groups list)\n"
     )
+
+
+def test_a_share_group_is_listed_and_described(
+    broker: BrokerProcess, topic: str, name: str, capsys: Out
+) -> None:
+    send(broker.bootstrap, topic, [b"%d" % n for n in range(10)])
+    with Member(broker.port, name, topic) as member:
+        taken = [one.offset for one in member.take(4)]
+        assert member.settle(taken[:3]) == 0
+        rows = {row["group"]: row for row in as_json(capsys, broker, "groups", "list")}
+        assert rows[name] == {
+            "group": name,
+            "type": "share",
+            "state": "stable",
+            "members": 1,
+            "assignor": None,
+        }
+        group = as_json(capsys, broker, "groups", "describe", name)
+        assert [one["member"] for one in group["members"]] == [member.id]
+        (row,) = group["partitions"]
+        assert (row["topic"], row["start"], row["end"]) == (topic, 3, 10)
+        assert (row["waiting"], row["in_flight"], group["waiting"]) == (7, 1, 7)
+
+    def is_empty() -> bool:
+        found = as_json(capsys, broker, "groups", "describe", name)
+        return bool(found["state"] == "empty" and found["waiting"] == 7)
+
+    wait_until(is_empty, within=30, what="the member to be gone")
+    assert run(["groups", "describe", name, "--bootstrap", broker.bootstrap]) == 0
+    assert f"share group {name}  state empty  members 0  waiting 7" in capsys.readouterr().out

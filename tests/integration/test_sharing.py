@@ -135,6 +135,53 @@ def test_what_fails_too_often_or_is_rejected_is_among_the_dead_letters(
     assert b"2 times" in (headers[b"a"]["dlq-reason"] or b"")
 
 
+def test_counts_are_among_the_metrics(broker: BrokerProcess) -> None:
+    topic = queue(broker, "counted", 6)
+
+    def counted(name: str) -> float:
+        return broker.metric(f"nexus_broker_share_{name}", group=GROUP, topic=topic)
+
+    with Member(broker.port, GROUP, topic) as member:
+        assert len(member.take_all(5)) == 5
+        assert member.settle([0, 1]) == 0
+        assert member.settle([2], RELEASE) == 0
+        assert member.settle([3], REJECT) == 0
+        assert [one.attempt for one in member.take(1)] == [2]
+        wait_until(lambda: counted("dead_lettered_total") == 1, what="the dead letter")
+        assert (counted("delivered_total"), counted("acknowledged_total")) == (6, 2)
+        assert (counted("depth"), counted("in_flight")) == (3, 2)
+    assert broker.metric("nexus_broker_share_groups") >= 1
+
+
+def test_a_new_group_starts_where_its_topic_says_and_keeps_that(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    try:
+        topic = queue(broker, "late", 3, queue_auto_offset_reset="latest")
+        with Member(broker.port, GROUP, topic) as member:
+            assert member.take(wait_ms=0) == []
+        send(broker.bootstrap, topic, [b"while nobody was there"])
+        broker.kill()
+        broker.start()
+        with Member(broker.port, GROUP, topic) as member:
+            assert offsets(member.take_all(1)) == [3]
+    finally:
+        broker.kill()
+
+
+def test_a_fetch_brings_about_as_many_bytes_as_asked_for(broker: BrokerProcess) -> None:
+    topic = create_topic(admin_of(broker.bootstrap), "large", 1)
+    values = [b"%03d" % n + b"x" * 10_000 for n in range(100)]
+    # In batches of some ten messages: one that is begun is sent whole.
+    send(broker.bootstrap, topic, values, **{"batch.num.messages": 10, "linger.ms": 50})
+    with Member(broker.port, GROUP, topic) as member:
+        some = member.take(max_bytes=50_000)
+        assert 0 < len(some) <= 20
+        rest = member.take_all(100 - len(some), max_bytes=50_000)
+    assert [one.record.value for one in some + rest] == values
+    assert {one.attempt for one in some + rest} == {1}
+
+
 def test_in_order_a_key_has_one_message_in_flight(broker: BrokerProcess) -> None:
     name = create_topic(admin_of(broker.bootstrap), "ordered", 1, {"queue.ordered": "true"})
     producer = producer_of(broker.bootstrap)

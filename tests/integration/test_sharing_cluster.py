@@ -31,6 +31,12 @@ def member_at(cluster: BrokerCluster, node: int, topic: str) -> Member:
     return Member(cluster.brokers[node].port, GROUP, topic)
 
 
+def depth(cluster: BrokerCluster, topic: str) -> int:
+    labels = {"group": GROUP, "topic": topic}
+    live = [broker for broker in cluster.brokers.values() if broker.alive]
+    return int(sum(one.metric("nexus_broker_share_depth", **labels) for one in live))
+
+
 def test_no_acknowledgement_is_forgotten_when_leaders_die(cluster: BrokerCluster) -> None:
     topic, count = "moved", 200
     cluster.admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(20)
@@ -46,6 +52,9 @@ def test_no_acknowledgement_is_forgotten_when_leaders_die(cluster: BrokerCluster
             confirmed |= set(taken[::2])
             cluster.brokers[leader].kill()
         wait_until(lambda: cluster.leader(topic) != leader, within=60)  # noqa: B023
+        # The new leader counts what waits before any consumer comes.
+        left = count - len(confirmed)
+        wait_until(lambda: depth(cluster, topic) == left, within=60)  # noqa: B023
         cluster.brokers[leader].spawn()
         cluster.brokers[leader].wait_ready(within=START_SECONDS)
         cluster.wait_in_sync(topic, within=60)

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from nexus.streamer.sources.recording import recording_path
@@ -69,10 +70,13 @@ def test_a_part_that_is_killed_comes_back_and_the_next_start_goes_on(up: UpProce
     assert (up.data_dir / "broker" / "clean-stop").exists()
 
     # The next start has what the last one left and goes on behind it: no moment is missing.
-    up.start().wait_told("up")
+    told = up.start("--proxy", "--proxy-port", "0").wait_told("up")
     assert "going on where it stopped" in (up.data_dir / "logs" / "streamer.log").read_text()
     ticks = ticks_in(up)
     assert ticks == list(range(ticks[0], ticks[-1] + 1, 2))
+    # This one lets any HTTP client use the queue.
+    answer = httpx.post(f"{told['proxy']}/produce?topic=by-http", json={"payload": 1})
+    assert answer.status_code == 200, answer.text
     assert up.stop(signal.SIGTERM) == 0
 
 

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,6 +161,16 @@ class BrokerProcess:
             self.process.wait(STOP_SECONDS)
         if self in running:
             running.remove(self)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """SIGSTOP, until the block ends."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def restart(self) -> re.Match[str]:
         assert self.stop() == 0, self.stderr

@@ -23,6 +23,7 @@ from support.waiting import wait_until
 
 DYING = Path(__file__).with_name("dying_collector.py")
 DYING_POSTGRES = Path(__file__).with_name("dying_postgres_collector.py")
+DYING_INFLUX = Path(__file__).with_name("dying_influx_collector.py")
 MARK = "NEXUS_TEST_MARK"
 # Tests start Java often and do little with it: the second compiler would not earn its time.
 JAVA = "-XX:TieredStopAtLevel=1"
@@ -67,7 +68,8 @@ class CollectorProcess:
         return self
 
     def command(self) -> list[str]:
-        dying = DYING_POSTGRES if " merge " in self.die else DYING
+        kinds = {" merge ": DYING_POSTGRES, " commit ": DYING_INFLUX}
+        dying = next((file for word, file in kinds.items() if word in self.die), DYING)
         program = [sys.executable, str(dying)] if self.die else [str(NEXUS)]
         config = self.directory / "collector.yaml"
         config.write_text(f"collector: {{{self.settings}}}\n")

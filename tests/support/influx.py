@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from nexus.bench.local_influx import LocalInflux
 from nexus.lake.url import StoreUrl
+from nexus.pipeline.frontier import Frontier
 from nexus.pipeline.narrow import Narrower
-from nexus.pipeline.sink.influx_sink import entry_of
+from nexus.pipeline.sink.influx_sink import entry_of, load_frontier
 from nexus.pipeline.sink.influx_writer import InfluxWriter, Job, Wrote
 from nexus.store.influx.journal import Entry, State
 from nexus.store.influx.lock import InfluxLock
@@ -29,6 +30,7 @@ from nexus.store.port import ANY
 from nexus.store.questions.database import Database
 from nexus.store.questions.rolled import WIDTHS
 from nexus.store.questions.spans import Stretch
+from nexus.telemetry.tables import TABLES
 from support.needs import missing
 
 ALWAYS = Stretch(0, 2**60)
@@ -63,6 +65,7 @@ class InfluxFilled:
 
     def __enter__(self) -> InfluxFilled:
         self.lock.acquire()
+        self.number = self.state.apps.get("test", -1)
         self.database = Database(StoreUrl("/"))
         self.reader = Reader(self.lock.influx, Texts(self.lock.influx))
         self._rollers = [Roller(name, self.reader, self.database) for name in WIDTHS]
@@ -83,12 +86,14 @@ class InfluxFilled:
         self.commit(wrote)
         return wrote.readings
 
-    def written(self, rows: pa.Table) -> Wrote:
+    def written(self, rows: pa.Table, *, again: bool = False) -> Wrote:
         """What a task does with readings (READING_SCHEMA) that Spark gives it."""
+        frontier = Frontier() if again else load_frontier(self.lock, self.state)
         count = rows.num_rows
         zeros = pa.repeat(pa.scalar(0, pa.int32()), count)
         narrow = Narrower().batches(rows, zeros, pa.arange(0, count), zeros)
-        writer = InfluxWriter(Job(self.place, "", "t", 0), Writer(self.lock.influx, self.contexts))
+        job, task = Job(self.place, "", "t", 0), Writer(self.lock.influx, self.contexts)
+        writer = InfluxWriter(job, task, frontier)
         for batch in narrow:
             writer.add(batch.append_column("refusal", pa.nulls(batch.num_rows, pa.string())))
         return writer.finish()
@@ -114,4 +119,8 @@ class InfluxFilled:
 
     def table(self, name: str) -> pa.Table:
         """Readings or a rollup as the database has them."""
-        return self.reader.table(self.state, name, [ALWAYS], ANY)
+        rows = self.reader.table(self.state, name, [ALWAYS], ANY)
+        moment = "timestamp" if name == "readings" else "start"
+        rows = rows.append_column("day", rows.column(moment).cast(pa.date32()))
+        schema = TABLES[name].schema
+        return rows.select(schema.names).cast(schema)

@@ -18,6 +18,7 @@ from nexus.bench.clients import BenchFailed
 from nexus.bench.local_postgres import LocalPostgres, find_program
 from nexus.pipeline.narrow import Narrower
 from nexus.pipeline.sink.postgres_writer import Job, PostgresWriter
+from nexus.store.port import QUARANTINE_ROWS
 from nexus.store.postgres.connecting import Connection
 from nexus.store.postgres.dictionary import Dictionary
 from nexus.store.postgres.lock import PostgresLock, Turn
@@ -25,7 +26,13 @@ from nexus.store.postgres.rolling import WIDTHS, Roller
 from nexus.store.postgres.staging import make_staging, merge
 from nexus.store.postgres.url import parse_postgres_url
 from nexus.store.postgres.writing import Part, Stager, parts_of
+from nexus.telemetry.reading import READING_SCHEMA
+from nexus.telemetry.tables import TABLES
+from support.derived import expected_gpus, expected_latest, expected_rollup, same_rows
 from support.needs import missing
+from support.reckoning import WIDTHS as ROLLED
+from support.reckoning import check_refused, same_tables
+from support.sender import Sender
 
 # Tests need not outlive a power cut; a crash of the server alone loses nothing by this.
 QUICK = {"fsync": "off", "shared_buffers": "64MB", "max_connections": "60"}
@@ -113,3 +120,21 @@ def table_of(connection: psycopg.Connection[Any], name: str, schema: pa.Schema) 
         rows = cursor.fetchall()
     said = [dict(zip(names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(said, pa.schema([f for f in schema if f.name in names]))
+
+
+def check_database(url: str, sender: Sender) -> None:
+    """Every reading sent is there once, with its values, and everything follows from that."""
+    with psycopg.connect(url) as connection:
+        readings = table_of(connection, "readings", READING_SCHEMA)
+        same_tables(readings, sender.expected())
+        check_refused(table_of(connection, "quarantine", QUARANTINE_ROWS), sender.refused)
+        same_rows(
+            table_of(connection, "latest", READING_SCHEMA), expected_latest(readings), "latest"
+        )
+        gpus = table_of(connection, "gpus", TABLES["gpus"].schema)
+        same_rows(gpus, expected_gpus(readings), "gpus")
+        newest = max(readings.column("timestamp").cast(pa.int64()).to_pylist())
+        for name, width in ROLLED.items():
+            closed_us = newest - newest % width + width
+            rolled = table_of(connection, name, TABLES[name].schema)
+            same_rows(rolled, expected_rollup(readings, width, closed_us), name)

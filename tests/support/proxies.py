@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from support.ports import free_port
 from support.waiting import wait_until
 
 READY = re.compile(r"^proxy ready on (?P<url>\S+)$", re.MULTILINE)
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 # One for all: making a client costs more than what it is asked here. Nothing is kept alive, so that
 # a proxy that was started anew is not asked over its predecessor's connection.
@@ -34,6 +35,7 @@ class ProxyProcess:
     flags: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    prefix: tuple[str, ...] = ()  # what starts it
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,7 +48,9 @@ class ProxyProcess:
 
     def start(self) -> ProxyProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
-        words = [str(NEXUS), "proxy", "--brokers", self.brokers, "--port", str(self.port)]
+        words = [*self.prefix, str(NEXUS), "proxy"]
+        if "PORT" not in self.environ:
+            words += ["--brokers", self.brokers, "--port", str(self.port)]
         with (
             (self.directory / "stdout").open("wb") as out,
             (self.directory / "stderr").open("ab") as err,
@@ -104,3 +108,22 @@ class ProxyProcess:
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+
+Proxies = tuple[ProxyProcess, ProxyProcess]
+
+
+@contextmanager
+def two_proxies(folder: Path, brokers: str, **environ: str) -> Iterator[Proxies]:
+    """Started, and ended after the test; neither may have been surprised by anything."""
+    often = {"NEXUS_PROXY_HEARTBEAT": "500ms", **environ}
+    made = [ProxyProcess(folder / f"proxy-{n}", brokers, environ=often) for n in (1, 2)]
+    try:
+        for proxy in made:
+            proxy.start()
+        yield made[0], made[1]
+        for proxy in made:
+            assert "Traceback" not in proxy.said
+    finally:
+        for proxy in made:
+            proxy.stop()

@@ -11,9 +11,11 @@ import uvloop
 from pika.adapters.asyncio_connection import AsyncioConnection
 
 from nexus.bench.clients import BenchFailed
+from peers.clients.native import NativeReceiver, NativeSender, generator, library
 from peers.clients.port import Lanes, Receiver, Sender
 
 _WINDOW = 2000
+_PYTHON = f"pika {pika.__version__}"
 _PREFETCH = 1000
 _WAIT_S = 60.0
 
@@ -23,7 +25,7 @@ class AmqpClient:
 
     chunk = 200
     words = (
-        f"pika {pika.__version__} (Python), {_WINDOW} confirms under way;"
+        f"{generator('amqp', _PYTHON)}, {_WINDOW} confirms under way;"
         f" prefetch {_PREFETCH}, acknowledged in groups"
     )
 
@@ -43,10 +45,12 @@ class AmqpClient:
                 opened.call(opened.channel.queue_delete, queue=name)
 
     def sender(self, lanes: Lanes) -> Sender:
-        return _Sender(lanes)
+        built = library("amqp")
+        return NativeSender(built, lanes, _WINDOW) if built else _Sender(lanes)
 
     def receiver(self, lanes: Lanes, number: int) -> Receiver:
-        return _Receiver(lanes, number)
+        built = library("amqp")
+        return NativeReceiver(built, lanes, number) if built else _Receiver(lanes, number)
 
 
 class _Channel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import confluent_kafka
@@ -25,9 +25,11 @@ class KafkaClient:
         " consumers read partitions without commits"
     )
 
-    def prepare(self, lanes: Lanes, replication: int = -1) -> None:
+    def prepare(
+        self, lanes: Lanes, replication: int = -1, configs: Mapping[str, str] | None = None
+    ) -> None:
         admin = AdminClient({"bootstrap.servers": lanes.address, "log_level": 0})
-        topic = NewTopic(lanes.name, lanes.count, replication)
+        topic = NewTopic(lanes.name, lanes.count, replication, config=dict(configs or {}))
         admin.create_topics([topic], request_timeout=_WAIT_S)[lanes.name].result(_WAIT_S)
         # A new topic's partitions may not have their leader at once.
         deadline = time.monotonic() + _WAIT_S

@@ -12,9 +12,11 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from nexus.bench.clients import BenchFailed
+from peers.clients.native import NativeReceiver, NativeSender, generator, library
 from peers.clients.port import Lanes, Receiver, Sender
 
 _WINDOW = 2000
+_PYTHON = f"paho-mqtt {version('paho-mqtt')}"
 _WAIT_S = 60.0
 
 
@@ -23,8 +25,7 @@ class MqttClient:
 
     chunk = 500
     words = (
-        f"paho-mqtt {version('paho-mqtt')} (Python), QoS 1 with {_WINDOW} under way;"
-        " a stored session is read"
+        f"{generator('mqtt', _PYTHON)}, QoS 1 with {_WINDOW} under way; a stored session is read"
     )
 
     def prepare(self, lanes: Lanes) -> None:
@@ -36,10 +37,12 @@ class MqttClient:
             _connected(lanes.address, f"{lanes.name}-c{number}", clean=True).close()
 
     def sender(self, lanes: Lanes) -> Sender:
-        return _Sender(lanes)
+        built = library("mqtt")
+        return NativeSender(built, lanes, _WINDOW) if built else _Sender(lanes)
 
     def receiver(self, lanes: Lanes, number: int) -> Receiver:
-        return _Receiver(lanes, number)
+        built = library("mqtt")
+        return NativeReceiver(built, lanes, number) if built else _Receiver(lanes, number)
 
 
 class _connected:  # noqa: N801 - reads as a verb where it is used

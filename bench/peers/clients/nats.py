@@ -13,19 +13,18 @@ from nats.js.api import StreamConfig
 from nats.js.errors import NotFoundError
 
 from nexus.bench.clients import BenchFailed
+from peers.clients.native import NativeReceiver, NativeSender, generator, library
 from peers.clients.port import Lanes, Receiver, Sender
 
 _WINDOW = 4000
+_PYTHON = f"nats-py {version('nats-py')}"
 
 
 class NatsClient:
     """A stream for each lane, in files."""
 
     chunk = 500
-    words = (
-        f"nats-py {version('nats-py')} (Python), publish_async with {_WINDOW} under way;"
-        " an ordered push consumer"
-    )
+    words = f"{generator('nats', _PYTHON)}, {_WINDOW} publishes under way; an ordered push consumer"
 
     def prepare(self, lanes: Lanes) -> None:
         with _Connection(lanes.address) as connection:
@@ -39,10 +38,12 @@ class NatsClient:
                 connection.run(_delete(connection.js, name))
 
     def sender(self, lanes: Lanes) -> Sender:
-        return _Sender(lanes)
+        built = library("nats")
+        return NativeSender(built, lanes, _WINDOW) if built else _Sender(lanes)
 
     def receiver(self, lanes: Lanes, number: int) -> Receiver:
-        return _Receiver(lanes, number)
+        built = library("nats")
+        return NativeReceiver(built, lanes, number) if built else _Receiver(lanes, number)
 
 
 async def _delete(js: Any, name: str) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import redis
 
+from peers.clients.native import NativeReceiver, NativeSender, generator, library
 from peers.clients.port import Lanes, Receiver, Sender
 
 _PIPELINE = 500
+_PYTHON = f"redis-py {redis.__version__} with hiredis"
 _COUNT = 1000
 
 
@@ -24,7 +26,7 @@ class RedisClient:
 
     chunk = _PIPELINE
     words = (
-        f"redis-py {redis.__version__} with hiredis, XADD in pipelines of {_PIPELINE};"
+        f"{generator('redis', _PYTHON)}, XADD in pipelines of {_PIPELINE};"
         f" XREAD COUNT {_COUNT} without a group"
     )
 
@@ -36,10 +38,12 @@ class RedisClient:
             client.unlink(*lanes.names())
 
     def sender(self, lanes: Lanes) -> Sender:
-        return _Sender(lanes)
+        built = library("redis")
+        return NativeSender(built, lanes, _PIPELINE) if built else _Sender(lanes)
 
     def receiver(self, lanes: Lanes, number: int) -> Receiver:
-        return _Receiver(lanes, number)
+        built = library("redis")
+        return NativeReceiver(built, lanes, number) if built else _Receiver(lanes, number)
 
 
 class _Sender:

@@ -14,6 +14,7 @@ from peers.servers.process import Durability, Server, free_port, launch
 
 VERSION: Final = "4.1.1"
 _ARTIFACT: Final = f"org.apache.kafka:kafka_2.13:{VERSION}"
+_HEAP: Final = "1g"  # as its own start script gives it
 _CLUSTER_ID: Final = "bmV4dXMtYmVuY2gtMTAwMQ"
 _FLUSH: Final = {
     Durability.FSYNC: {"log.flush.interval.messages": "1"},
@@ -71,8 +72,13 @@ class Kafka:
         return start_node(place, durability, 1, [Ports()])
 
 
-def start_node(place: Path, durability: Durability, number: int, nodes: Sequence[Ports]) -> Server:
-    """Node `number` (from 1) of these; a folder that has data already is used as it is."""
+def start_node(
+    place: Path, durability: Durability, number: int, nodes: Sequence[Ports], heap: str = _HEAP
+) -> Server:
+    """Node `number` (from 1) of these; a folder that has data already is used as it is.
+
+    It serves once most of them are there.
+    """
     place.mkdir(parents=True, exist_ok=True)
     config = place / "server.properties"
     config.write_text(_properties(place, durability, number, nodes))
@@ -80,17 +86,21 @@ def start_node(place: Path, durability: Durability, number: int, nodes: Sequence
     if not (place / "data" / "meta.properties").exists():
         format_command = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)]
         done = subprocess.run(
-            _java(place, *format_command), capture_output=True, text=True, timeout=120, check=False
+            _java(place, heap, *format_command),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         if done.returncode != 0:
             raise BenchFailed(f"Kafka's folder could not be made: {done.stderr[-300:]}")
-    return launch(_java(place, "kafka.Kafka", str(config)), place, nodes[number - 1].clients)
+    return launch(_java(place, heap, "kafka.Kafka", str(config)), place, nodes[number - 1].clients)
 
 
-def _java(place: Path, *words: str) -> list[str]:
+def _java(place: Path, heap: str, *words: str) -> list[str]:
     flags = [
-        "-Xms1g",
-        "-Xmx1g",
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
         "-XX:+UseG1GC",
         f"-Dlog4j2.configurationFile={place}/log4j2.properties",
     ]
@@ -115,6 +125,7 @@ def _properties(place: Path, durability: Durability, number: int, nodes: Sequenc
         "transaction.state.log.min.isr": "1",
         "min.insync.replicas": str(min(2, len(nodes))),
         "group.initial.rebalance.delay.ms": "0",
+        "log.retention.ms": "-1",  # simulated readings are of days long gone
         **_FLUSH[durability],
     }
     return "".join(f"{key}={value}\n" for key, value in options.items())

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -128,6 +129,19 @@ def launch(
     server = Server(process, f"127.0.0.1:{port}", data)
     wait_for(lambda: _accepts(port), process, log, command[0])
     return server
+
+
+def start_together(starts: Sequence[Callable[[], Server]], stack: ExitStack) -> list[Server]:
+    """Start servers that wait for each other; the stack ends those that did start.
+
+    They are killed: one that stops in good order may wait for others that have stopped before it.
+    """
+    with ThreadPoolExecutor(len(starts)) as pool:
+        pending = [pool.submit(start) for start in starts]
+    for one in pending:
+        if one.exception() is None:
+            stack.callback(one.result().kill)
+    return [one.result() for one in pending]
 
 
 def wait_for(

@@ -27,6 +27,7 @@ bind-address = "127.0.0.1:{inner}"
   wal-dir = "{folder}/wal"
   index-version = "tsi1"
   query-log-enabled = false
+  cache-snapshot-memory-size = "256m"
 [http]
   bind-address = "127.0.0.1:{port}"
   log-enabled = false
@@ -78,7 +79,7 @@ class LocalInflux:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin"},
+                env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "GOGC": "400"},
             )
         until = time.monotonic() + _START_S
         while not self._answers():

@@ -109,6 +109,7 @@ class Broker:
             settings,
             now_ms=steady_clock(),
             off_loop=self.off_loop,
+            damaged=self.found_damage,
         )
         self.sharing = Sharing(self, self._leader_of, now_ms=steady_clock())
         self.replicas = Replicas(self)
@@ -211,6 +212,11 @@ class Broker:
         members = self.cluster.view.members
         wanted = [self.settings.broker.id] if only_me else sorted(members)
         return [self._node(members[id_], connection) for id_ in wanted if id_ in members]
+
+    def found_damage(self, partition: Partition, offset: int) -> bool:
+        """A batch here is damaged: whether others hold it too, and a sound copy will come."""
+        self.repairs.found(partition, offset)
+        return self.repairs.is_held_elsewhere(partition)
 
     def topic_deleted(self, name: str) -> None:
         """A topic is gone: forget what was committed for it, and what was counted."""

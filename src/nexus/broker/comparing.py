@@ -1,14 +1,14 @@
 """Compares the replicas of a partition over the wire, batch by batch, below the watermark.
 
 Replicas are copies of the same bytes, so a batch that differs in any of them is damage, or worse.
-A broker that is asked for a damaged batch sends it as it is, and has it mended.
-A compacted topic is not compared: each broker compacts when it sees fit.
+A broker that is asked for a damaged batch sends it as it is, and has it mended. A compacted topic
+is compared by its keys (`comparing_keys`): each broker compacts when it sees fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -40,8 +40,7 @@ class Compared:
     """What a comparison showed."""
 
     batches: int = 0
-    start: int = 0
-    end: int = 0
+    keys: int = 0  # of a compacted topic, instead
     differences: tuple[Difference, ...] = ()
 
 
@@ -66,24 +65,49 @@ class _Replica:
         return self.reached > before
 
 
-async def compare(topic: str, partition: int, replicas: Mapping[int, tuple[str, int]]) -> Compared:
-    """Compare the replicas, by the addresses of their brokers; OSError where one is away."""
+Replicas = Mapping[int, tuple[str, int]]  # the addresses of the brokers that hold one
+
+
+@asynccontextmanager
+async def open_replicas(
+    topic: str, partition: int, replicas: Replicas
+) -> AsyncIterator[Mapping[int, tuple[Peer, PartitionData]]]:
+    """The way to each broker, and the first of what it has; OSError where one is away."""
     peers = {node: Peer(*address, "nexus-verify") for node, address in replicas.items()}
     try:
-        heads = {node: await read_copy(peer, topic, partition, 0) for node, peer in peers.items()}
-        start = max(head.log_start_offset for head in heads.values())
-        end = min(head.high_watermark for head in heads.values())
-        found = {
-            node: await _read(peer, (topic, partition), heads[node], end)
-            for node, peer in peers.items()
+        yield {
+            node: (peer, await read_copy(peer, topic, partition, 0)) for node, peer in peers.items()
         }
     finally:
         for peer in peers.values():
             peer.close()
+
+
+async def compare(topic: str, partition: int, replicas: Replicas) -> Compared:
+    """Compare the replicas, by the addresses of their brokers; OSError where one is away."""
+    async with open_replicas(topic, partition, replicas) as opened:
+        heads = [head for _, head in opened.values()]
+        start = max(head.log_start_offset for head in heads)
+        end = min(head.high_watermark for head in heads)
+        found = {
+            node: await _read(peer, (topic, partition), head, end)
+            for node, (peer, head) in opened.items()
+        }
     every = {offset for replica in found.values() for offset in replica.batches}
     offsets = sorted(offset for offset in every if start <= offset < end)
     differences = tuple(d for offset in offsets if (d := _difference(offset, found)) is not None)
-    return Compared(len(offsets), start, end, differences)
+    return Compared(batches=len(offsets), differences=differences)
+
+
+async def check_copy(topic: str, partition: int, address: tuple[str, int]) -> None:
+    """Whether all that a broker has below the watermark is sound; CorruptMessage if not."""
+    async with open_replicas(topic, partition, {0: address}) as opened:
+        peer, head = opened[0]
+        replica = await _read(peer, (topic, partition), head, head.high_watermark)
+    damaged = [offset for offset, batch in replica.batches.items() if batch[2] != batch[3]]
+    if damaged or replica.reached < head.high_watermark:
+        where = f"{topic}/{partition} at {address[0]}:{address[1]}"
+        raise CorruptMessage(f"{where} is damaged at offset {min([*damaged, replica.reached])}")
 
 
 def _difference(offset: int, found: Mapping[int, _Replica]) -> Difference | None:

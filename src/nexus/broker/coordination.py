@@ -9,13 +9,14 @@ partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from nexus.broker.admin import Admin
+from nexus.broker.keeping import Damaged, Keepers, OffLoop, replay
 from nexus.broker.partition import Partition
-from nexus.broker.topics import OFFSETS_TOPIC, Topic, Topics
+from nexus.broker.topics import OFFSETS_TOPIC, Topics
 from nexus.groups import (
     Coordinator,
     Effects,
@@ -25,18 +26,16 @@ from nexus.groups import (
     Store,
     partition_for,
 )
-from nexus.log import PartitionLog
 from nexus.observe.logs import get_logger
-from nexus.wire.batch import iter_headers, read_header
+from nexus.wire.batch import read_header
 from nexus.wire.errors import ErrorCode, ProtocolError
-from nexus.wire.records import Record, decode_records, encode_batch
+from nexus.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from nexus.settings import BrokerSettings
 
 log = get_logger(__name__)
 
-LOAD_CHUNK_BYTES: Final = 4 << 20
 OFFSETS_CONFIGS: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": str(100 << 20),
@@ -45,14 +44,7 @@ OFFSETS_CONFIGS: Final = {
 }
 
 
-class CoordinatorNotAvailable(ProtocolError):
-    """Raised when there is no place to keep groups in."""
-
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
 Ask = Callable[[object, int], Effects]
-OffLoop = Callable[..., Any]
 LeaderOf = Callable[[str, int], int]
 
 
@@ -69,9 +61,9 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_ms: int | None = None
 
-    async def load(self, off_loop: OffLoop) -> None:
+    async def load(self, off_loop: OffLoop, damaged: Damaged) -> None:
         """Replay the partition, then serve."""
-        async for records in replay(self.partition, off_loop):
+        async for records in replay(self.partition, off_loop, damaged):
             self.coordinator.load((record.key, record.value) for record in records)
         if self.coordinator.skipped_records:
             log.warning(
@@ -79,6 +71,10 @@ class Runner:
                 partition=self.partition.index,
                 records=self.coordinator.skipped_records,
             )
+        self.begin()
+
+    def begin(self) -> None:
+        """Serve, with what was loaded."""
         self.run(self.coordinator.loaded(self._now_ms()))
 
     async def ask(self, request: Ask) -> Any:
@@ -144,7 +140,7 @@ class Runner:
         self.run(self.coordinator.tick(self._now_ms()))
 
 
-class Coordination:
+class Coordination(Keepers[Runner]):
     """All groups of this broker, found by their id."""
 
     def __init__(
@@ -156,15 +152,19 @@ class Coordination:
         *,
         now_ms: Callable[[], int],
         off_loop: OffLoop,
+        damaged: Damaged,
     ) -> None:
-        self._topics = topics
-        self._admin = admin
+        super().__init__(
+            OFFSETS_TOPIC,
+            OFFSETS_CONFIGS,
+            topics,
+            admin,
+            settings,
+            off_loop=off_loop,
+            damaged=damaged,
+        )
         self._leader_of = leader_of
-        self._settings = settings
         self._now_ms = now_ms
-        self._off_loop = off_loop
-        self._runners: dict[int, Runner] = {}
-        self._loading: set[asyncio.Task[None]] = set()
         self._config = GroupConfig(
             session_timeout_min_ms=settings.groups.session_timeout_min_ms,
             session_timeout_max_ms=settings.groups.session_timeout_max_ms,
@@ -173,52 +173,8 @@ class Coordination:
             offsets_retention_ms=settings.groups.offsets_retention_ms,
         )
 
-    def start(self) -> None:
-        """Load the groups that are kept here, in the background."""
-        topic = self._topics.find(OFFSETS_TOPIC)
-        for partition in topic.partitions.values() if topic is not None else ():
-            if partition.is_leader and partition.index not in self._runners:
-                self.gained(partition)
-
-    def gained(self, partition: Partition) -> None:
-        """A partition of the offsets topic is led here now: its groups are coordinated here."""
-        self.lost(partition)
-        runner = Runner(partition, Coordinator(self._config, _new_id), self._now_ms)
-        self._runners[partition.index] = runner
-        if partition.log.end_offset == partition.log.start_offset:
-            runner.run(runner.coordinator.loaded(self._now_ms()))
-            return
-        task = asyncio.ensure_future(self._load(runner))
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
-
-    def lost(self, partition: Partition) -> None:
-        """Another broker coordinates the groups of a partition, or nobody for now."""
-        runner = self._runners.pop(partition.index, None)
-        if runner is not None:
-            runner.close()
-
-    async def _load(self, runner: Runner) -> None:
-        try:
-            await runner.load(self._off_loop)
-        except ProtocolError as error:
-            log.warning("groups are not loaded", partition=runner.partition.index, why=str(error))
-
-    async def ensure(self) -> Topic:
-        """Make the offsets topic at its first use."""
-        found = self._topics.find(OFFSETS_TOPIC)
-        if found is not None and (self._runners or found.count > len(found.partitions)):
-            return found
-        groups = self._settings.groups
-        try:
-            replication = self._admin.most(groups.offsets_replication)
-            found = await self._admin.ensure(
-                OFFSETS_TOPIC, groups.offsets_partitions, OFFSETS_CONFIGS, replication
-            )
-        except ProtocolError as error:
-            raise CoordinatorNotAvailable(f"groups cannot be kept now: {error}") from error
-        self.start()
-        return found
+    def _keeper_of(self, partition: Partition) -> Runner:
+        return Runner(partition, Coordinator(self._config, _new_id), self._now_ms)
 
     async def coordinator_of(self, group_id: str) -> int:
         """The broker that coordinates a group; -1 while nobody does."""
@@ -229,7 +185,7 @@ class Coordination:
         """The runner of a group's coordinator; one that refuses all where that is not here."""
         topic = await self.ensure()
         index = partition_for(group_id, topic.count)
-        return self._runners.get(index) or self._elsewhere()
+        return self._kept.get(index) or self._elsewhere()
 
     def _elsewhere(self) -> Runner:
         coordinator = Coordinator(self._config, _new_id)
@@ -244,12 +200,12 @@ class Coordination:
 
     def coordinators(self) -> Iterator[Coordinator]:
         """Every coordinator."""
-        for runner in self._runners.values():
+        for runner in self._kept.values():
             yield runner.coordinator
 
     def topics_deleted(self, names: list[str]) -> None:
         """Topics are gone: forget what groups committed for them."""
-        for runner in list(self._runners.values()):
+        for runner in list(self._kept.values()):
             runner.run(runner.coordinator.topics_deleted(names, self._now_ms()))
 
     def lags(self) -> Iterator[tuple[tuple[str, str, str], float]]:
@@ -266,37 +222,6 @@ class Coordination:
                         lag = max(end - committed.offset, 0)
                         yield (group.group_id, name, str(index)), lag
 
-    def close(self) -> None:
-        """Answer everyone who waits and stop."""
-        for task in self._loading:
-            task.cancel()
-        for runner in self._runners.values():
-            runner.close()
-
 
 def _new_id() -> str:
     return str(uuid4())
-
-
-async def replay(partition: Partition, off_loop: OffLoop) -> AsyncIterator[list[Record]]:
-    """All that was ever acknowledged in a partition that is led here, some of it at a time."""
-    if (leading := partition.leading) is not None:
-        # A new leader must first know what that is.
-        await partition.safe(leading.first)
-    offset = partition.log.start_offset
-    while offset < partition.high_watermark:
-        records, offset = await off_loop(_read_chunk, partition.log, offset)
-        yield records
-
-
-def _read_chunk(source: PartitionLog, offset: int) -> tuple[list[Record], int]:
-    """Decode some records from `offset` on; returns them and where to go on. On a worker thread."""
-    piece = source.read(offset, LOAD_CHUNK_BYTES, source.end_offset)
-    if piece is None:
-        return [], source.end_offset
-    data = memoryview(piece.read())
-    records: list[Record] = []
-    for at, header in iter_headers(data):
-        records.extend(decode_records(data[at : at + header.size]))
-        offset = header.next_offset
-    return records, offset

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.partition import Partition
@@ -47,6 +48,15 @@ PARTITION_BYTES: Final = 2 << 20
 FETCH_BYTES: Final = 16 << 20
 PAUSE_SECONDS: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 1.0
+# Brokers hear of a new leader one after the other, within so much of a second.
+LEARNING_SECONDS: Final = 0.02
+LEARNING: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
 
 _Place = tuple[str, int]
 
@@ -95,7 +105,9 @@ class Fetcher:
 
     def remove(self, partition: Partition) -> None:
         """Follow this partition no more."""
-        self._partitions.pop((partition.topic, partition.index), None)
+        place = (partition.topic, partition.index)
+        self._partitions.pop(place, None)
+        self._resting.pop(place, None)
 
     def look_again(self) -> None:
         """The members changed: the leader may be reachable again, or at another address."""
@@ -125,7 +137,12 @@ class Fetcher:
             except ProtocolError as error:
                 log.warning("copying failed", broker=self._leader, why=str(error))
                 self.errors += 1
-            await self._sleep(pause)
+            await self._sleep(min(pause, self._rested_in()))
+
+    def _rested_in(self) -> float:
+        """How long until a partition that was left out may be asked for again."""
+        now = self._broker.loop.time()
+        return min((at - now for at in self._resting.values() if at > now), default=inf)
 
     async def _sleep(self, seconds: float) -> None:
         try:
@@ -201,13 +218,16 @@ class Fetcher:
         answer: OffsetForLeaderEpochResponse = await peer.ask(
             ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSION, request, ANSWER_SECONDS
         )
+        cuts = []
         for topic in answer.topics:
             for one in topic.partitions:
                 copy, _ = by_place[topic.topic, one.partition]
                 if one.error_code != ErrorCode.NONE:
                     self._rest(copy, one.error_code)
                 elif copy.is_current:
-                    await self._cut(copy, one.leader_epoch, one.end_offset)
+                    cuts.append(self._cut(copy, one.leader_epoch, one.end_offset))
+        # Side by side: each waits for the disk, and a new leader for all of them.
+        await asyncio.gather(*cuts)
 
     async def _cut(self, copy: _Copy, epoch: int, offset: int) -> None:
         source = copy.partition.log
@@ -362,7 +382,8 @@ class Fetcher:
     def _rest(self, copy: _Copy, code: int) -> None:
         """Leave a partition out for a moment: the leader, or this broker, has to learn first."""
         log.debug("not copied now", topic=copy.partition.topic, why=ErrorCode(code).name)
-        self._resting[copy.place] = self._broker.loop.time() + PAUSE_SECONDS
+        seconds = LEARNING_SECONDS if code in LEARNING else PAUSE_SECONDS
+        self._resting[copy.place] = self._broker.loop.time() + seconds
 
 
 def _by_topic(copies: Iterable[_Copy]) -> Iterable[tuple[str, list[_Copy]]]:

@@ -101,8 +101,10 @@ class Maintenance:
         try:
             if source.config.delete and (freed := source.retain(now)):
                 log.info("retention", topic=partition.topic, partition=partition.index, bytes=freed)
-            if source.config.compact:
-                source.compact(now)
+            if source.config.compact and (damage := source.compact(now).damage) is not None:
+                self._broker.loop.call_soon_threadsafe(
+                    self._broker.repairs.found, partition, damage.offset
+                )
         except StorageError as error:
             self._broker.loop.call_soon_threadsafe(self._failed, partition, error)
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nexus.broker.sharing.overview import watch_sharing
 from nexus.observe.health import disk
 from nexus.observe.metrics import Counter, Histogram, Registry
 from nexus.wire.apis import Api, ApiKey
@@ -152,6 +153,7 @@ class BrokerMetrics:
             ("group", "topic", "partition"),
             collect=broker.groups.lags,
         )
+        watch_sharing(self.registry, broker.sharing)
         gauge(
             "nexus_broker_groups",
             "Consumer groups.",

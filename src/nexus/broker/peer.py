@@ -66,6 +66,9 @@ class Peer:
             self._streams = None
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is not None and _is_over(*self._streams):
+            # The broker was restarted meanwhile: a question would only find that out.
+            self.close()
         if self._streams is None:
             async with asyncio.timeout(CONNECT_SECONDS):
                 self._streams = await asyncio.open_connection(*self.address, limit=_BUFFER_BYTES)
@@ -77,3 +80,8 @@ class Peer:
             raise MalformedMessage(f"an answer of {size} bytes")
         frame = memoryview(await reader.readexactly(size))
         return decode_response(key, version, self._correlation, frame)
+
+
+def _is_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether the other side hung up, or the connection broke."""
+    return reader.at_eof() or reader.exception() is not None or writer.transport.is_closing()

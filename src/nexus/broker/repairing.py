@@ -3,6 +3,10 @@
 The copy comes from another broker that is in sync, whoever leads. Until it is there the batch is
 not served, and nothing is cut: what was acknowledged stays acknowledged. Where nobody has a sound
 copy the damage stays as it is, and is said again.
+
+Of a compacted log brokers hold different batches, each a sound whole: between parts of two such
+logs a deletion can get lost, and a value come back. So where no copy is of the same batch, all of
+the log is taken from another broker.
 """
 
 from __future__ import annotations
@@ -11,17 +15,17 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from nexus.broker.comparing import read_copy
+from nexus.broker.comparing import check_copy, read_copy
 from nexus.broker.dispatch import spawn
 from nexus.broker.partition import Partition
 from nexus.broker.peer import Peer
 from nexus.cluster.controlling import PartitionKey
 from nexus.cluster.port import Member
-from nexus.log.mending import CannotMend, damage_near, mend
+from nexus.log.mending import CannotMend, damage_near, mend, wanted_from
 from nexus.log.verify import Corruption
 from nexus.observe.logs import get_logger
 from nexus.settings.units import UNLIMITED
-from nexus.wire.errors import ErrorCode, ProtocolError
+from nexus.wire.errors import CorruptMessage, ErrorCode, ProtocolError
 
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
@@ -74,6 +78,11 @@ class Repairs:
         is_mended = any(self._sound(key))
         return ErrorCode.KAFKA_STORAGE_ERROR if is_mended else ErrorCode.CORRUPT_MESSAGE
 
+    def is_held_elsewhere(self, partition: Partition) -> bool:
+        """Whether other brokers should have a copy, if they live or not."""
+        state = self._broker.cluster.view.state(partition.topic, partition.index)
+        return state is not None and len(state.replicas) > 1
+
     async def _mend(self, partition: Partition, offset: int) -> None:
         key = (partition.topic, partition.index)
         pause, said = AGAIN_SECONDS_FIRST, ""
@@ -90,14 +99,18 @@ class Repairs:
             await asyncio.sleep(pause)
             pause = min(pause * 2, AGAIN_SECONDS_MAX)
         self.damaged.pop(key, None)
-        log.warning("a log is whole again", topic=key[0], partition=key[1])
+        if not partition.is_retired:
+            log.warning("a log is whole again", topic=key[0], partition=key[1])
 
     async def _mend_segment(self, partition: Partition, offset: int) -> None:
         """Replace all that is damaged in the segment that holds an offset."""
         broker = self._broker
         if not any(self._sound((partition.topic, partition.index))):
             raise CannotMend("no other broker is in sync")
-        while (bad := await broker.off_loop(damage_near, partition.log, offset)) is not None:
+        while not partition.is_retired:
+            bad = await broker.off_loop(damage_near, partition.log, offset)
+            if bad is None:
+                return
             self.damaged[partition.topic, partition.index] = f"offset {bad.offset}: {bad.what}"
             await self._replace(partition, bad)
             broker.metrics.repairs.inc()
@@ -105,21 +118,32 @@ class Repairs:
     async def _replace(self, partition: Partition, bad: Corruption) -> None:
         """Take the copy of the first broker that has one which fits."""
         key = (partition.topic, partition.index)
+        offset = await self._broker.off_loop(wanted_from, partition.log, bad)
         refused: Exception = CannotMend(f"{bad}: nobody has a copy")
         for member in self._sound(key):
             peer = Peer(member.host, member.port, f"nexus-broker-{self._broker.settings.broker.id}")
             try:
-                data = await read_copy(peer, *key, bad.offset)
+                data = await read_copy(peer, *key, offset)
                 copies = memoryview(data.records or b"")  # type: ignore[arg-type]
                 await self._broker.off_loop(mend, partition.log, bad, copies)
-            except (OSError, TimeoutError, CannotMend) as error:
+            except (OSError, TimeoutError, CorruptMessage) as error:
                 refused = error
                 continue
             finally:
                 peer.close()
             log.warning("a batch was mended", topic=key[0], partition=key[1], by=member.id)
             return
-        raise refused
+        if not partition.log.config.compact or not isinstance(refused, CorruptMessage):
+            raise refused
+        await self._take_all(partition)
+
+    async def _take_all(self, partition: Partition) -> None:
+        """Begin anew with another broker's log, once every one that may lead has a sound one."""
+        key = (partition.topic, partition.index)
+        for member in self._sound(key):
+            await check_copy(*key, (member.host, member.port))
+        log.warning("a log is copied anew, as a whole", topic=key[0], partition=key[1])
+        await self._broker.replicas.renew(partition)
 
     def _sound(self, key: PartitionKey) -> Iterator[Member]:
         """The other brokers that have all that is acknowledged, the leader first."""

@@ -21,7 +21,7 @@ from nexus.cluster.leading import Leading, Mode, Rules
 from nexus.cluster.partition_state import NOBODY, PartitionState, restarted
 from nexus.cluster.port import fit_since
 from nexus.observe.logs import get_logger
-from nexus.wire.errors import ProtocolError
+from nexus.wire.errors import ErrorCode, ProtocolError
 
 if TYPE_CHECKING:
     from nexus.broker.broker import Broker
@@ -31,6 +31,12 @@ log = get_logger(__name__)
 LOOK_AFTER_SECONDS: Final = 0.1
 ASK_AGAIN_SECONDS: Final = 1.0
 TRY_AGAIN_SECONDS: Final = 1.0
+
+
+class LastInSync(ProtocolError):
+    """Raised when a broker cannot leave an in-sync set, since it is the last one there."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 class Kept(Protocol):
@@ -50,6 +56,7 @@ class Replicas:
         self._known: dict[PartitionKey, PartitionState] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._followed: dict[PartitionKey, int] = {}
+        self._renewed: set[PartitionKey] = set()  # they take no role until their log is another
         self._pending: set[str] = set()
         self._has_pending = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -126,14 +133,12 @@ class Replicas:
             self._has_pending.set()
 
     def failed(self, partition: Partition) -> None:
-        """The disk failed: let another lead, for this epoch is over here."""
-        key = (partition.topic, partition.index)
-        state = self._known.get(key)
+        """The disk failed: let others go on without this broker, whether it led or followed."""
+        state = self._known.get((partition.topic, partition.index))
         if state is None:
             return
         self._note_groups(partition, was_leader=True)
-        if state.leader == self._me:
-            spawn(self._broker.loop, self._resign(key, state))
+        self._leave(partition, state)
 
     def came_back(self, partition: Partition) -> None:
         """The disk works again: begin anew."""
@@ -153,6 +158,8 @@ class Replicas:
         if known is not None and state.version <= known.version:
             return
         self._known[key] = state
+        if key in self._renewed:
+            return
         leading = partition.leading
         if leading is not None and leading.state.epoch == state.epoch:
             self._count_shrink(leading, state)
@@ -173,10 +180,12 @@ class Replicas:
         if partition.lead(state, self._me, rules, self._broker.loop.time()):
             self.elections += 1
         else:
-            spawn(self._broker.loop, self._resign((partition.topic, partition.index), state))
+            self._leave(partition, state)
         self._note_groups(partition, was_leader=was_leader)
 
     def _follow(self, partition: Partition, state: PartitionState) -> None:
+        if partition.log.failure is not None:
+            self._leave(partition, state)
         now = partition.following
         if now is not None and (now.leader, now.epoch) == (state.leader, state.epoch):
             return
@@ -261,17 +270,50 @@ class Replicas:
             # Taken or not, what holds now comes with the view.
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
+    def _leave(self, partition: Partition, state: PartitionState) -> None:
+        """Say at once that this broker cannot lead, or keep up: nobody need find out by waiting."""
+        if self._me in (state.leader, *state.in_sync):
+            key = (partition.topic, partition.index)
+            log.warning("leaving the in-sync set", topic=key[0], partition=key[1])
+            spawn(self._broker.loop, self._resign(key, state))
+
     async def _resign(self, key: PartitionKey, state: PartitionState) -> None:
-        """End an epoch that cannot be led to its end."""
+        """End an epoch that cannot be led to its end, and a place in the in-sync set."""
         wanted = restarted(state, self._me, kept_all=False)
-        while self._known.get(key) is state and not self._broker.is_stopping:
+        while wanted != state and self._known.get(key) is state and not self._broker.is_stopping:
             try:
                 await self._broker.cluster.propose(key, wanted)
             except ProtocolError as error:
-                log.warning("a leadership cannot be given up now", why=str(error))
+                log.warning("the in-sync set cannot be left now", why=str(error))
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
+    async def _left(self, key: PartitionKey) -> None:
+        """Leave the in-sync set for good; LastInSync where nobody else is in it."""
+        while (state := self._broker.cluster.view.state(*key)) is not None:
+            wanted = restarted(state, self._me, kept_all=False)
+            if self._me not in (state.leader, *state.in_sync):
+                return
+            if self._me in wanted.in_sync:
+                raise LastInSync(f"{key[0]}/{key[1]}: no other broker is in sync")
+            await self._broker.cluster.propose(key, wanted)
+            await asyncio.sleep(LOOK_AFTER_SECONDS)
+
     # What touches the disk --------------------------------------------------------------------
+
+    async def renew(self, partition: Partition) -> None:
+        """Set a log aside and copy all of it anew, as a broker would that never had it."""
+        key = (partition.topic, partition.index)
+        self._renewed.add(key)
+        try:
+            # Who follows nobody is not taken back into the set meanwhile.
+            self._step_down(partition)
+            await self._left(key)
+            await self._broker.topics.release(*key, keep=True)
+        finally:
+            self._renewed.discard(key)
+            self._known.pop(key, None)
+            self._learn(key)
+            self._again(key[0])
 
     def _is_misplaced(self, key: PartitionKey) -> bool:
         state = self._broker.cluster.view.partitions.get(key)

@@ -168,6 +168,13 @@ DEFINITIONS: Final[dict[str, Definition]] = {
             " nothing before `nexus cluster rebalance`",
         ),
         Definition(
+            "queue.auto.offset.reset",
+            ConfigType.STRING,
+            _fixed("earliest"),
+            _one_of("earliest", "latest"),
+            "where a new share group starts: with the oldest message, or with what comes then",
+        ),
+        Definition(
             "queue.max.deliveries",
             ConfigType.INT,
             _fixed(SHARING.max_deliveries),
@@ -323,4 +330,5 @@ def sharing_config(configs: Mapping[str, str]) -> SharingConfig:
         visibility_ms=int(configs.get("queue.visibility.ms", SHARING.visibility_ms)),
         max_deliveries=int(configs.get("queue.max.deliveries", SHARING.max_deliveries)),
         ordered=configs.get("queue.ordered") == "true",
+        from_latest=configs.get("queue.auto.offset.reset") == "latest",
     )

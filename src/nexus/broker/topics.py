@@ -18,8 +18,9 @@ from uuid import UUID
 
 from nexus.broker.metrics import TopicTraffic
 from nexus.broker.partition import NotLeader, Partition
-from nexus.broker.topic_config import check_configs, log_config, target_codec
+from nexus.broker.topic_config import check_configs, log_config, sharing_config, target_codec
 from nexus.cluster.port import TopicInfo
+from nexus.groups.sharing.config import SharingConfig
 from nexus.log import LogConfig, LogStore, PartitionLog, TopicMeta
 from nexus.settings import BrokerSettings
 from nexus.wire.compression import Codec
@@ -58,6 +59,7 @@ class Topic:
     routing: str | None = None  # as the topic says for itself
     queue_depth_max: int = NO_DEPTH_MAX
     is_internal: bool = field(init=False)
+    sharing: SharingConfig = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_internal = self.name in INTERNAL_TOPICS
@@ -70,6 +72,7 @@ class Topic:
         self.is_compacted = "compact" in configs.get("cleanup.policy", "delete")
         self.routing = configs.get("routing.mode")
         self.queue_depth_max = int(configs.get("queue.max.depth", NO_DEPTH_MAX))
+        self.sharing = sharing_config(configs)
 
     def partition(self, index: int) -> Partition:
         """One partition; UnknownTopicOrPartition, or NotLeader where only others have it."""
@@ -278,12 +281,15 @@ class Topics:
             remains = await self._on_disk(partial(self._store.delete_topic, name))
             await self._on_disk(partial(_remove, self._store, remains))
 
-    async def release(self, name: str, index: int) -> None:
-        """A partition is kept elsewhere now: remove its log."""
+    async def release(self, name: str, index: int, *, keep: bool = False) -> None:
+        """A partition is kept elsewhere now: remove its log, or set it aside."""
         one = self._by_name[name].partitions.pop(index, None)
         if one is not None:
             one.step_down(one.leader_epoch)
             one.is_retired = True
+        if keep:
+            await self._on_disk(partial(self._store.set_log_aside, name, index))
+            return
         remains = await self._on_disk(partial(self._store.unhost, name, index))
         await self._on_disk(partial(_remove, self._store, remains))
 

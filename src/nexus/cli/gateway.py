@@ -8,7 +8,7 @@ import typer
 from nexus.cli.config_place import loaded
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
 app = single_app()
 
@@ -72,9 +72,7 @@ def gateway(
     }
     from nexus.settings.gateway import SECTION, GatewaySection, load_gateway_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     load = partial(load_gateway_settings, flags=flags)
     settings, follow = loaded(config, load, {SECTION: GatewaySection})
     from nexus.gateway.main import run

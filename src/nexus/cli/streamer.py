@@ -10,7 +10,7 @@ from nexus.cli.config_place import loaded
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
 from nexus.settings.kinds import split_host_port
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
 app = single_app()
 
@@ -150,9 +150,7 @@ def streamer(
     }
     from nexus.settings.streamer import SECTIONS, load_streamer_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     settings, changes = loaded(config, partial(load_streamer_settings, flags=flags), SECTIONS)
     from nexus.streamer.main import run
 

@@ -8,7 +8,7 @@ import typer
 from nexus.cli.config_place import read_config
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
 app = single_app()
 
@@ -89,6 +89,13 @@ def up(
     gateway: Annotated[
         bool | None, typer.Option("--gateway/--no-gateway", help="Dashboard and API.")
     ] = None,
+    proxy: Annotated[
+        bool | None,
+        typer.Option("--proxy/--no-proxy", help="Let any HTTP client use the queue. (default no)"),
+    ] = None,
+    proxy_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Of the proxy. (default 8088)")
+    ] = None,
     demo_seconds: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after so long, and sum up.")
     ] = None,
@@ -107,6 +114,7 @@ def up(
       nexus up --source exporter://node-1:9400,node-2:9400 --host 0.0.0.0
       nexus up --port 8081 --broker-port 9192
       nexus up --queue etcd --store etcd
+      nexus up --proxy
       nexus up --demo-seconds 60 --json
     """
     given: dict[str, tuple[str, Any]] = {
@@ -117,6 +125,8 @@ def up(
         "up.etcd_port": ("--etcd-port", etcd_port),
         "up.collector": ("--collector", collector),
         "up.gateway": ("--gateway", gateway),
+        "up.proxy": ("--proxy", proxy),
+        "up.proxy_port": ("--proxy-port", proxy_port),
         "up.demo_seconds": ("--demo-seconds", demo_seconds),
         "streamer.loop": ("--loop", loop),
         "streamer.http_port": ("--streamer-port", streamer_port),
@@ -129,9 +139,7 @@ def up(
     }
     from nexus.settings.up import load_up_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     settings = load_up_settings(read_config(config), flags=flags)
     if settings.up.collector:
         _need_java()

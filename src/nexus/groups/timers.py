@@ -7,7 +7,7 @@ one that was cancelled or moved earlier leaves a stale entry, dropped in passing
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -25,6 +25,9 @@ class Timers(Generic[Key]):
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._due)
 
     def schedule(self, key: Key, due_ms: int) -> None:
         self._due[key] = due_ms

@@ -297,16 +297,16 @@ class _Run:
 
 def _checked(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """The batches of a sealed segment; raises where one is damaged: a copy would hide it."""
-    at = 0
+    at, expected = 0, segment.base_offset
     for position, header, batch in batches(segment.file, 0, segment.size):
         try:
             validate(batch, header, compacted=True)
         except CorruptMessage as error:
-            raise _Damaged(segment, position, header.base_offset, str(error)) from None
+            raise _Damaged(segment, position, expected, str(error)) from None
         yield position, header, batch
-        at = position + header.size
+        at, expected = position + header.size, header.next_offset
     if at < segment.size:
-        raise _Damaged(segment, at, segment.base_offset, "what follows is not a whole batch")
+        raise _Damaged(segment, at, expected, "what follows is not a whole batch")
 
 
 def _digest(key: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Replaces damaged batches by sound copies from another broker, byte for byte and in their place.
 
-Replicas hold the same bytes at the same offsets, so a copy fits exactly or is refused. What was
-there before is kept in a file beside the segment, for a person to look at.
+Replicas hold the same bytes at the same offsets, so a copy fits exactly or is refused. Where the
+log was compacted they may hold other batches: there a copy must also be seen to be of the same one.
+What was there before is kept in a file beside the segment, for a person to look at.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nexus.log.files import FileSlice, read_at, write_at, write_file
-from nexus.log.scan import batches
+from nexus.log.scan import batches, headers, next_batch
 from nexus.log.segment import Segment
 from nexus.log.verify import Chain, Corruption, verify_segments
-from nexus.wire.batch import BatchHeader, iter_headers
+from nexus.wire.batch import HEADER_BYTES, BatchHeader, crc_of, iter_headers
 from nexus.wire.errors import CorruptMessage, StorageError
 
 if TYPE_CHECKING:
@@ -49,18 +50,32 @@ def damage_near(log: PartitionLog, offset: int) -> Corruption | None:
     return next(verify_segments([(place.segment, data)], log.gaps_below), None)
 
 
+def wanted_from(log: PartitionLog, damage: Corruption) -> int:
+    """From where on copies are needed: in what was compacted, the batch need not be the next."""
+    if damage.offset < log.gaps_below:
+        with log.flush_lock:
+            place = _place_of(log, damage.offset)
+            found = None if place is None else _header_at(place.segment, damage.position)
+        if found is not None and damage.offset <= found.base_offset < log.end_offset:
+            return found.base_offset
+    return damage.offset
+
+
 def mend(log: PartitionLog, damage: Corruption, copies: memoryview) -> int:
     """Put sound copies where damage was found; returns up to which offset.
 
-    `copies` are whole batches of another replica, from the damaged offset on. CannotMend where
-    they do not fit, StorageError where the disk fails.
+    `copies` are whole batches of another replica, from `wanted_from` on. CannotMend where they do
+    not fit, StorageError where the disk fails.
     """
     with log.flush_lock:
         place = _place_of(log, damage.offset)
         if place is None or place.segment.path != damage.file or log.failure is not None:
             return damage.offset
         segment = place.segment
-        fitting = list(_fitting(place, damage, copies, log.gaps_below))
+        if damage.offset < log.gaps_below:
+            fitting = [_same(segment, damage, copies)]
+        else:
+            fitting = list(_fitting(place, damage, copies, log.gaps_below))
         start, end = damage.position, fitting[-1][0] + fitting[-1][1].size
         if read_at(segment.file.fd, end - start, start) == copies[: end - start]:
             raise CannotMend(f"{damage}: the copy is the same")
@@ -102,6 +117,46 @@ def _fitting(
             return
     if at == damage.position:
         raise CannotMend(f"{damage}: there is no copy")
+
+
+def _same(
+    segment: Segment, damage: Corruption, copies: memoryview
+) -> tuple[int, BatchHeader, memoryview]:
+    """The copy of a batch in what compaction may have rewritten, with its position.
+
+    Another batch of the same size would fit as well, and take the place of the last value of a key.
+    """
+    ours, position = _header_at(segment, damage.position), damage.position
+    if ours is None:
+        raise CannotMend(f"{damage}: nobody knows which batch it was")
+    body = read_at(segment.file.fd, ours.size, position)[HEADER_BYTES:]
+    for start, header in iter_headers(copies):
+        if (header.base_offset, header.size) != (ours.base_offset, ours.size):
+            continue
+        batch = copies[start : start + header.size]
+        is_ours = header.crc == ours.crc or batch[HEADER_BYTES:] == body
+        if is_ours and crc_of(batch) == header.crc:
+            return position, header, batch
+    raise CannotMend(f"{damage}: compaction left another batch there than elsewhere")
+
+
+def _header_at(segment: Segment, position: int) -> BatchHeader | None:
+    found = next(headers(segment.file, position, segment.size), None)
+    return None if found is None else found[1]
+
+
+def sound_behind(log: PartitionLog, offset: int) -> FileSlice | None:
+    """What follows a damaged batch in its segment, or in the next, from the first sound batch on.
+
+    A lookup by offset would have to go over the damage, which may hide how long it is.
+    """
+    ends = [segment.base_offset for segment in log.segments[1:]] + [log.end_offset]
+    for segment, end in zip(log.segments, ends, strict=True):
+        wanted = range(max(offset + 1, segment.base_offset), end)
+        at = next_batch(segment.file, 0, segment.size, wanted) if wanted else None
+        if at is not None:
+            return FileSlice(segment.file, at, segment.size - at)
+    return None
 
 
 def _is_sound(segment: Segment, at: int, after: BatchHeader, gaps_below: int) -> bool:

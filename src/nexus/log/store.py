@@ -234,27 +234,41 @@ class LogStore:
 
     def unhost(self, name: str, number: int) -> Path:
         """Keep a partition here no more; returns what `remove` has to clear away."""
+        grave = self._grave()
+        self._move_log(name, number, grave)
+        return grave
+
+    def set_log_aside(self, name: str, number: int) -> None:
+        """Serve a partition no more, and leave its log where a person can find it.
+
+        One that was left there before goes: a disk that rots must not fill itself.
+        """
+        place = self._stray(f"{name}-{self._known(name).topic_id}-{number}")
+        shutil.rmtree(place, ignore_errors=True)
+        self._move_log(name, number, place)
+        _log.warning("the log of %s/%d is kept in %s", name, number, place)
+
+    def _move_log(self, name: str, number: int, place: Path) -> None:
         with self._mutex:
             old = self._known(name)
             meta = replace(old, local=tuple(one for one in old.numbers if one != number))
-            grave = self._grave()
             try:
+                place.parent.mkdir(exist_ok=True)
                 meta.save(self._topic_dir(name))
                 log = self.logs.pop((name, number), None)
                 if log is not None:
                     log.abandon()
-                self._partition_dir(name, number).rename(grave)
+                self._partition_dir(name, number).rename(place)
             except OSError as error:
                 raise StorageError(f"{name}/{number} cannot be removed: {error}") from error
             self._points.pop(_point_name(old, number), None)
             self.topics[name] = meta
-            return grave
 
     def set_aside(self, name: str) -> None:
         """Serve a topic no more, and leave its data where a person can find it."""
         with self._mutex:
             meta = self._known(name)
-            place = self.data_dir / "stray" / f"{name}-{meta.topic_id}"
+            place = self._stray(f"{name}-{meta.topic_id}")
             try:
                 place.parent.mkdir(exist_ok=True)
                 self._topic_dir(name).rename(place)
@@ -284,6 +298,9 @@ class LogStore:
 
     def _partition_dir(self, name: str, number: int) -> Path:
         return self._topic_dir(name) / f"partition-{number}"
+
+    def _stray(self, name: str) -> Path:
+        return self.data_dir / "stray" / name
 
     def _grave(self) -> Path:
         return self.data_dir / "deleted" / uuid.uuid4().hex

@@ -43,6 +43,11 @@ class Broker:
         return self.breaker.state(monotonic()) != "open"
 
     @property
+    def is_well(self) -> bool:
+        """Whether it answered last, as far as is known."""
+        return self.breaker.state(monotonic()) == "closed"
+
+    @property
     def in_flight(self) -> int:
         return self._link.in_flight if self._link is not None else 0
 

@@ -222,10 +222,9 @@ class Lane:
 
 def encode(messages: list[Message], identity: Identity) -> bytearray:
     """A batch in a producer's name; of nobody's where the identity has no id."""
-    records = [
-        Record(number, m.timestamp_ms, m.key, m.value, m.headers)
-        for number, m in enumerate(messages)
-    ]
+    values, keys, headers, times_ms, _ = zip(*messages, strict=True)
+    columns = (range(len(messages)), times_ms, keys, values, headers)
+    records = list(map(Record._make, zip(*columns, strict=True)))
     if identity.producer_id < 0:
         return encode_batch(records)
     return encode_batch(

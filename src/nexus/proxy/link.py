@@ -98,7 +98,9 @@ class Link(asyncio.Protocol):
             end = at + _LENGTH.size + size
             if end > len(pending):
                 break
-            self._take(memoryview(bytes(pending[at + _LENGTH.size : end])))
+            with memoryview(pending) as view:
+                frame = bytes(view[at + _LENGTH.size : end])
+            self._take(memoryview(frame))
             at = end
         if at:
             del pending[:at]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from contextlib import nullcontext
@@ -24,6 +25,8 @@ from nexus.web.serving import Server, listen, url_of
 
 KEEP_ALIVE_S: Final = 75
 HEAD_S: Final = 10.0
+# A batch of messages is tens of thousands of objects, none of them garbage until it is answered.
+GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 log = get_logger(__name__)
 
@@ -98,6 +101,9 @@ def _full(connections: int) -> bytes:
 
 
 def _announce(own: ProxySection, listener: socket.socket) -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     print(f"proxy ready on {url_of(own.host, listener)}", flush=True)
     if own.open_to_network:
         log.warning(

@@ -23,14 +23,6 @@ class Message(NamedTuple):
     timestamp_ms: int = 0
     partition: int | None = None
 
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes in a batch."""
-        size = RECORD_OVERHEAD_BYTES + len(self.value or b"") + len(self.key or b"")
-        for name, value in self.headers:
-            size += len(name) + len(value or b"") + 2
-        return size
-
 
 class Written(NamedTuple):
     """Where a message went; an offset of -1 where nobody waited to learn it."""
@@ -66,13 +58,21 @@ class Parcel:
 def chunks(messages: Iterable[Message]) -> Iterator[tuple[list[Message], int]]:
     """Messages in order, in lots that fit a batch, with their size."""
     lot: list[Message] = []
-    size = 0
+    size = beside = 0
+    headers: tuple[Header, ...] | None = None
     for message in messages:
-        grown = size + message.size
-        if lot and grown > BATCH_BYTES_MAX:
+        if message.headers is not headers:  # most have the same
+            headers = message.headers
+            beside = RECORD_OVERHEAD_BYTES + _header_bytes(headers)
+        own = beside + len(message.value or b"") + len(message.key or b"")
+        if lot and size + own > BATCH_BYTES_MAX:
             yield lot, size
-            lot, grown = [], grown - size
+            lot, size = [], 0
         lot.append(message)
-        size = grown
+        size += own
     if lot:
         yield lot, size
+
+
+def _header_bytes(headers: tuple[Header, ...]) -> int:
+    return sum(len(name) + len(value or b"") + 2 for name, value in headers)

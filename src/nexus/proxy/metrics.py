@@ -24,7 +24,7 @@ class ProxyMetrics:
             "nexus_proxy_broker_up",
             "1 where the broker answers.",
             ("broker",),
-            collect=lambda: [((b.name,), float(b.is_up)) for b in topology.all_brokers()],
+            collect=lambda: [((b.name,), float(b.is_well)) for b in topology.all_brokers()],
         )
         self.registry.gauge(
             "nexus_proxy_broker_errors",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import repeat
 from time import monotonic
 from typing import Any, Final
 
@@ -65,15 +66,8 @@ class Producing:
             raise NoBroker("no broker answers; nothing was written")
         if idempotency_key is not None:
             return await self._write_once(topic, messages, acks, deadline, idempotency_key)
-        placed: dict[Chosen, list[int]] = {}
-        anywhere: Chosen | None = None  # what may go anywhere stays together
-        for number, message in enumerate(messages):
-            if message.key is not None or message.partition is not None:
-                chosen = self._choose(topic, message)
-            else:
-                chosen = anywhere = anywhere or self._choose(topic, message)
-            placed.setdefault(chosen, []).append(number)
-        if len(placed) == 1 and len(messages) == 1:
+        placed = self._placed(topic, messages)
+        if len(placed) == 1:
             (chosen,) = placed
             return await self._write_to(topic, chosen, messages, acks, deadline)
         lots = [
@@ -81,6 +75,19 @@ class Producing:
             for chosen, numbers in placed.items()
         ]
         return await _all_lots(placed, lots, len(messages))
+
+    def _placed(self, topic: Topic, messages: Sequence[Message]) -> dict[Chosen, list[int]]:
+        """Which messages go where; what may go anywhere stays together."""
+        chosen: dict[tuple[bytes | None, int | None], list[int]] = {}
+        placed: dict[Chosen, list[int]] = {}
+        for number, message in enumerate(messages):
+            wish = (message.key, message.partition)
+            numbers = chosen.get(wish)
+            if numbers is None:
+                numbers = placed.setdefault(self._choose(topic, message), [])
+                chosen[wish] = numbers
+            numbers.append(number)
+        return placed
 
     def _choose(self, topic: Topic, message: Message) -> Chosen:
         partitions = len(topic.leaders)
@@ -115,9 +122,9 @@ class Producing:
         except OwnerDown:
             return await self._elsewhere(topic, messages, acks, deadline)
         return [
-            Written(chosen.partition, base + at if base >= 0 else -1, chosen.home)
+            one
             for base, parcel in zip(bases, parcels, strict=True)
-            for at in range(len(parcel.messages))
+            for one in _written(chosen, base, len(parcel.messages))
         ]
 
     async def _elsewhere(
@@ -258,6 +265,13 @@ class Producing:
                 producer_id: int = answer.producer_id
                 return producer_id
         raise NoBroker("no broker gives out a producer's id")
+
+
+def _written(chosen: Chosen, base: int, count: int) -> Iterable[Written]:
+    """Where messages went that were written one after the other."""
+    offsets = range(base, base + count) if base >= 0 else repeat(-1, count)
+    columns = (repeat(chosen.partition, count), offsets, repeat(chosen.home, count))
+    return map(Written._make, zip(*columns, strict=True))
 
 
 def _derived(key: str, number: int, lot: list[Message]) -> Identity:

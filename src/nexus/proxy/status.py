@@ -30,7 +30,7 @@ def broker_facts(topology: Topology) -> list[Facts]:
         {
             "id": node,
             "address": "{}:{}".format(*broker.address),
-            "healthy": broker.is_up,
+            "healthy": broker.is_well,
             "circuit": broker.breaker.state(now),
             "problem": broker.problem,
             "partitions": owned.get(node, 0),

@@ -1,4 +1,4 @@
-"""Tells a Kafka cluster how far a group has come, without being a member of it."""
+"""Tells a Kafka cluster how far a group has come, or asks it, without being a member of it."""
 
 from __future__ import annotations
 
@@ -58,6 +58,18 @@ class KafkaCommitter:
                 if not _may_pass(error) or time.monotonic() + _PAUSE_S > deadline:
                     raise self._refusal(group, error)
                 time.sleep(_PAUSE_S)
+
+    def committed(self, group: str, timeout_s: float) -> dict[int, int]:
+        """How far a group has come; a partition of which it never told is left out."""
+        asked = ConsumerGroupTopicPartitions(group)
+        admin = admin_of(self._url, self._client)
+        try:
+            futures = admin.list_consumer_group_offsets([asked], request_timeout=timeout_s)
+            answer = futures[group].result(timeout_s + 1)
+        except KafkaException as failed:
+            raise trouble(self._url, failed.args[0], f"offsets of group {group}: ") from failed
+        places = [p for p in answer.topic_partitions or () if p.topic == self._url.topic]
+        return {place.partition: place.offset for place in places if place.offset >= 0}
 
     def close(self) -> None:
         self._admin = None

@@ -95,6 +95,10 @@ class KafkaReader:
         if offsets:
             self._committer.commit(group, offsets, self._timeout_s)
 
+    def committed(self, group: str) -> dict[int, int]:
+        """How far a group has come, by partition; those of which it never told are left out."""
+        return self._committer.committed(group, self._timeout_s)
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

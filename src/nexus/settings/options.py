@@ -62,6 +62,11 @@ class FlagValue:
     value: object
 
 
+def flags_given(told: Mapping[str, tuple[str, object]]) -> dict[str, FlagValue]:
+    """Those that were given, by the dotted name of the option that they set."""
+    return {key: FlagValue(flag, value) for key, (flag, value) in told.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything that may set a value; the file's entries are empty when there is no file."""

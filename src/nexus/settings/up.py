@@ -14,10 +14,12 @@ from typing import Final
 
 from nexus.settings.broker import BrokerSettings, Shown, load_broker_settings, read_inputs
 from nexus.settings.collector import CollectorSettings, load_collector_settings
+from nexus.settings.errors import SettingsError
 from nexus.settings.gateway import GatewaySettings, load_gateway_settings
 from nexus.settings.kinds import Directory, Duration, Flag, Maybe, Size, Text, Whole
 from nexus.settings.options import FlagValue, Source, Strength, option, options_of, resolve
 from nexus.settings.place import Config, Place
+from nexus.settings.proxy import ProxySettings, load_proxy_settings
 from nexus.settings.sections import PORT
 from nexus.settings.streamer import StreamerSettings, load_streamer_settings
 from nexus.settings.streamer_kinds import SourceList, SourceUrl
@@ -25,6 +27,7 @@ from nexus.settings.up_kinds import OWN_BROKER, OWN_ETCD, OWN_TABLES, QueueChoic
 
 SECTION: Final = "up"
 DEFAULT_ETCD_PORT: Final = 2379
+DEFAULT_PROXY_PORT: Final = 8088
 DEFAULT_FLEET: Final = "sim://?hosts=4&gpus=8&seed=1"
 
 
@@ -50,6 +53,8 @@ class UpSection:
     fleet: str = option("fleet", SourceUrl(), DEFAULT_FLEET, environment=("NEXUS_FLEET",))
     collector: bool = option("collector", Flag(), True)
     gateway: bool = option("gateway", Flag(), True)
+    proxy: bool = option("proxy", Flag(), False)
+    proxy_port: int = option("proxy_port", PORT, DEFAULT_PROXY_PORT)
     demo_seconds: int | None = option(
         "demo_seconds", Maybe(Whole(1, 86_400)), None, environment=("NEXUS_DEMO_SECONDS",)
     )
@@ -69,6 +74,7 @@ class UpSettings:
     streamer: StreamerSettings = field(default_factory=StreamerSettings)
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    proxy: ProxySettings = field(default_factory=ProxySettings)
     file: Place | None = field(default=None, compare=False)
     provenance: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
@@ -136,15 +142,26 @@ def load_up_settings(
     given = flags or {}
     inputs = read_inputs(config, given, variables)
     values, sources = resolve(SECTION, UpSection, inputs)
+    section = UpSection(**values)
+    _check(section, sources)
     return UpSettings(
-        UpSection(**values),
+        section,
         load_broker_settings(config, flags=given, environ=variables),
         load_streamer_settings(config, flags=given, environ=variables),
         load_collector_settings(config, flags=given, environ=variables),
         load_gateway_settings(config, flags=given, environ=variables),
+        load_proxy_settings(config, flags=given, environ=variables),
         file=inputs.file,
         provenance=MappingProxyType(sources),
     )
+
+
+def _check(section: UpSection, sources: Mapping[str, Source]) -> None:
+    if section.proxy and section.queue.startswith("etcd"):
+        where = sources[f"{SECTION}.proxy"].where
+        raise SettingsError(
+            f"{where}: {SECTION}.proxy: the proxy needs a broker, and the queue is {section.queue}"
+        )
 
 
 def _is_given(provenance: Mapping[str, Source], dotted: str) -> bool:

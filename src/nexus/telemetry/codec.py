@@ -1,20 +1,17 @@
 """Messages to readings, whatever their content type; a bad one costs itself and nothing else."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import pyarrow as pa
 
 from nexus.telemetry.arrow_codec import decode_arrow
+from nexus.telemetry.content import ARROW_TYPE, JSON_TYPE
 from nexus.telemetry.decoded import Decoded, MessageError, in_order, nothing
 from nexus.telemetry.errors import TelemetryError
 from nexus.telemetry.json_codec import decode_json
 from nexus.telemetry.scalars import scalar
 
 __all__ = ["ARROW_TYPE", "JSON_TYPE", "Decoded", "MessageError", "decode_messages"]
-
-JSON_TYPE: Final = "application/json"
-ARROW_TYPE: Final = "application/vnd.apache.arrow.stream"
 
 
 def decode_messages(values: Sequence[bytes | None], content_types: Sequence[str | None]) -> Decoded:

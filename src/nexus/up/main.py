@@ -54,6 +54,7 @@ class Up:
             plan.dashboard,
             str(plan.settings.log_dir),
             lambda name: self._runner.logs[name].last_words(),
+            plan.proxy_url,
         )
         self._voice: Voice = voice_for(facts, as_json=as_json)
         self._watcher = Watcher(plan.collector_url, plan.dashboard, self._show)

@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 TOPIC: Final = "gpu-telemetry"
 BROKER, BROKER_HTTP = "broker", "broker-http"
 ETCD, ETCD_PEERS = "etcd", "etcd-peers"
-GATEWAY, COLLECTOR, STREAMER = "gateway", "collector", "streamer"
+GATEWAY, COLLECTOR, STREAMER, PROXY = "gateway", "collector", "streamer", "proxy"
 _LOOPBACK: Final = "127.0.0.1"
 _RUNNING_ETCD: Final = "use the etcd that runs there: --queue etcd://"
 _NEXUS: Final = (sys.executable, "-m", "nexus")
 # The share of the time for stopping after which each must have ended; also the order.
-_STOP_BY: Final = {STREAMER: 0.36, COLLECTOR: 0.76, GATEWAY: 0.86, BROKER: 0.96, ETCD: 0.96}
+_STOP_BY: Final = {
+    STREAMER: 0.36,
+    COLLECTOR: 0.76,
+    GATEWAY: 0.86,
+    PROXY: 0.86,
+    BROKER: 0.96,
+    ETCD: 0.96,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,11 @@ class Plan:
         return None if found is None else found.url
 
     @property
+    def proxy_url(self) -> str | None:
+        found = self.addresses.get(PROXY)
+        return None if found is None else found.url
+
+    @property
     def collector_url(self) -> str | None:
         found = self.addresses.get(COLLECTOR)
         return None if found is None else found.url
@@ -112,6 +124,8 @@ class Plan:
             yield self._collector()
         for feed in feeds(self.settings):
             yield self._streamer(feed)
+        if PROXY in self.addresses:
+            yield self._proxy()
         if self.settings.up.gateway:
             yield self._gateway()
 
@@ -175,6 +189,14 @@ class Plan:
             words += ["--collector-url", self.collector_url]
         return self._program(
             GATEWAY, words, f"{address.url}/ready", needs=self._servers, about=address.url
+        )
+
+    def _proxy(self) -> Program:
+        address = self.addresses[PROXY]
+        brokers = self.queue.removeprefix("kafka://").partition("/")[0]
+        words = ["--brokers", brokers, "--host", address.host, "--port", str(address.port)]
+        return self._program(
+            PROXY, words, f"{address.url}/ready", needs=self._servers, about=address.url
         )
 
     def _program(
@@ -254,6 +276,9 @@ def _addresses(settings: UpSettings) -> Iterator[tuple[str, Address]]:
     if settings.up.gateway:
         web = settings.gateway.gateway
         yield GATEWAY, Address("the dashboard", web.host, web.port, "--port")
+    if settings.up.proxy:
+        host = settings.proxy.proxy.host
+        yield PROXY, Address("the proxy", host, settings.up.proxy_port, "--proxy-port")
     streamer = settings.streamer.streamer
     for number, feed in enumerate(feeds(settings)):
         # The first has the port that is known for uploads, the others any.

@@ -32,6 +32,7 @@ class Facts:
     dashboard: str | None
     log_dir: str
     last_words: Callable[[str], str]
+    proxy: str | None = None
 
 
 def line_of(notice: Notice, facts: Facts) -> tuple[str, Sort] | None:
@@ -62,7 +63,7 @@ def object_of(notice: Notice, facts: Facts) -> dict[str, Any]:
     event = names.get(type(notice), type(notice).__name__.lower())
     said: dict[str, Any] = {"event": event, **asdict(notice)}
     if isinstance(notice, Settled):
-        said["dashboard"] = facts.dashboard
+        said |= {"dashboard": facts.dashboard, "proxy": facts.proxy}
     if isinstance(notice, Died):
         said |= {"why": _why(notice, facts), "log": str(facts.programs[notice.name].log)}
     return said
@@ -134,5 +135,6 @@ def how(status: int | None) -> str:
 
 def _settled(facts: Facts, down: tuple[str, ...]) -> str:
     where = f"dashboard: {facts.dashboard}" if facts.dashboard else "up, without a dashboard"
+    where += f"; proxy: {facts.proxy}" * bool(facts.proxy)
     rest = f"; not ready yet: {', '.join(down)}" if down else ""
     return f"{where}{rest}   (Ctrl-C stops everything; logs in {facts.log_dir})"

@@ -24,6 +24,7 @@ from nexus.wire.compression import Codec, compress, decompress
 from nexus.wire.errors import CorruptMessage, InvalidRecord, UnsupportedCompressionType
 
 DECOMPRESSED_MAX = 64 << 20
+_NULL = 1  # the length -1
 
 Header = tuple[str, bytes | None]
 
@@ -57,22 +58,27 @@ def decode_records(batch: memoryview, limit_bytes: int = DECOMPRESSED_MAX) -> li
 def iter_records(batch: memoryview, limit_bytes: int = DECOMPRESSED_MAX) -> Iterator[Record]:
     """The records of the batch that the buffer begins with, one at a time."""
     header = read_header(batch)
-    data = _records_section(batch, header, limit_bytes)
+    data = bytes(_records_section(batch, header, limit_bytes))  # quicker than a view to look at
     append_time = header.max_timestamp if header.has_log_append_time else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    known: dict[bytes, tuple[Header, ...]] = {}  # most records of a batch have the same headers
     for body, end, time_delta, delta in _walk(data, header):
-        key, after_key = _read_bytes(data, body, end)
-        value, after_value = _read_bytes(data, after_key, end)
-        headers = _read_headers(data, after_value, end)
+        key, at = _read_bytes(data, body, end)
+        value, at = _read_bytes(data, at, end)
+        told = data[at:end]
+        headers = known.get(told)
+        if headers is None:
+            headers = known[told] = _read_headers(data, at, end)
         timestamp = append_time
         if timestamp is None:
-            timestamp = _as_int64(header.base_timestamp + time_delta)
-        yield Record(header.base_offset + delta, timestamp, key, value, headers)
+            timestamp = _as_int64(base_timestamp + time_delta) if time_delta else base_timestamp
+        yield Record(base_offset + delta, timestamp, key, value, headers)
 
 
 def iter_keys(batch: memoryview, limit_bytes: int = DECOMPRESSED_MAX) -> Iterator[RecordKey]:
     """Key, whether the value is null, and offset delta of each record; values are not read."""
     header = read_header(batch)
-    data = _records_section(batch, header, limit_bytes)
+    data = bytes(_records_section(batch, header, limit_bytes))
     for body, end, _, delta in _walk(data, header):
         key, after_key = _read_bytes(data, body, end)
         value_bytes, after = _read_varint(data, after_key, end)
@@ -100,17 +106,17 @@ def _codec_of(header: BatchHeader) -> Codec:
         raise UnsupportedCompressionType(f"codec {header.codec} is unknown") from None
 
 
-def _walk(data: memoryview, header: BatchHeader) -> Iterator[tuple[int, int, int, int]]:
+def _walk(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int, int, int]]:
     """Where each record's key begins, where the record ends, its time and offset deltas."""
-    at, total, last = 0, len(data), -1
+    at, total, last, last_delta = 0, len(data), -1, header.last_offset_delta
     for _ in range(header.count):
         length, at = _read_varint(data, at, total)
         end = at + length
         if length < MIN_RECORD_BYTES - 1 or end > total:
             raise InvalidRecord("a record is cut short")
-        time_delta, body = _read_varint(data, at + 1, end)
+        time_delta, body = (0, at + 2) if not data[at + 1] else _read_varint(data, at + 1, end)
         delta, body = _read_varint(data, body, end)
-        if not last < delta <= header.last_offset_delta:
+        if not last < delta <= last_delta:
             raise InvalidRecord(f"a record has offset delta {delta} after {last}")
         yield body, end, time_delta, delta
         at, last = end, delta
@@ -123,10 +129,13 @@ def _as_int64(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag number of at most 64 bits, and the position after it."""
     if at < end and (byte := data[at]) < 0x80:  # most of them
         return (byte >> 1) ^ -(byte & 1), at + 1
+    if at + 1 < end and (high := data[at + 1]) < 0x80:  # most others
+        raw = byte & 0x7F | high << 7
+        return (raw >> 1) ^ -(raw & 1), at + 2
     raw = shift = 0
     while at < end:
         byte = data[at]
@@ -142,7 +151,9 @@ def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
     raise InvalidRecord("a record holds a number that is cut short or too long")
 
 
-def _read_bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    if at < end and data[at] == _NULL:
+        return None, at + 1
     length, at = _read_varint(data, at, end)
     if length < 0:
         if length != -1:
@@ -151,10 +162,10 @@ def _read_bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]
     stop = at + length
     if stop > end:
         raise InvalidRecord("a record's field is longer than the record")
-    return data[at:stop].tobytes(), stop
+    return data[at:stop], stop
 
 
-def _read_headers(data: memoryview, at: int, end: int) -> tuple[Header, ...]:
+def _read_headers(data: bytes, at: int, end: int) -> tuple[Header, ...]:
     count, at = _read_varint(data, at, end)
     # Two lengths, a byte each, are the least that a header takes.
     if not 0 <= count * 2 <= end - at:
@@ -239,23 +250,30 @@ def _assemble(header: BatchHeader, section: bytes | memoryview, codec: Codec) ->
 def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
     out: list[bytes] = []
     last = -1
-    heads: dict[tuple[Header, ...], bytes] = {}  # most records of a batch have the same
+    # Most records of a batch share their time and their headers.
+    time, start = base_timestamp, b"\0\0"
+    said: tuple[Header, ...] = ()
+    head = b"\0"
     for offset, timestamp, key, value, headers in records:
         delta = offset - base_offset
         if delta <= last:
             raise ValueError(f"offset {offset} does not ascend from {base_offset}")
-        head = heads.get(headers)
-        if head is None:
-            head = heads[headers] = _headers(headers)
-        data = value or b""
-        start = b"\0%b%b%b%b" % (
-            _varint(_as_int64(timestamp - base_timestamp)),
-            _varint(delta),
-            b"\1" if key is None else _varint(len(key)) + key,
-            b"\1" if value is None else _varint(len(value)),
-        )
-        out += (_varint(len(start) + len(data) + len(head)), start, data, head)
         last = delta
+        if timestamp != time:
+            time, start = timestamp, b"\0" + _varint(_as_int64(timestamp - base_timestamp))
+        if headers is not said:
+            said, head = headers, _headers(headers)
+        place = _SMALL[delta] if delta < _SMALL_COUNT else _any_varint(delta)
+        name = b"\1" if key is None else _varint(len(key)) + key
+        data = value or b""
+        size = len(data)
+        if value is None:
+            length = b"\1"
+        else:
+            length = _SMALL[size] if size < _SMALL_COUNT else _any_varint(size)
+        size += len(start) + len(place) + len(name) + len(length) + len(head)
+        whole = _SMALL[size] if size < _SMALL_COUNT else _any_varint(size)
+        out += (whole, start, place, name, length, data, head)
     return b"".join(out)
 
 

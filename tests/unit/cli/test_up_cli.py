@@ -30,14 +30,15 @@ def test_every_flag_is_a_setting_of_its_part(
         "up --data-dir /d --source csv:///a.csv --source nvml:// --loop --port 1 --host 0.0.0.0"
         " --broker-port 2 --broker-http-port 3 --streamer-port 4 --collector-port 5 --memory 512MB"
         " --no-collector --no-gateway --demo-seconds 6 --json"
-        " --queue etcd --store etcd --store delta --etcd-port 7"
+        " --queue kafka --store etcd --store delta --etcd-port 7 --proxy --proxy-port 8"
     )
     assert run(words.split()) == 0
     ((settings, config, as_json),) = started
     own = settings.up
     assert (own.data_dir, own.sources) == (Path("/d"), ("csv:///a.csv", "nvml://"))
     assert (own.collector, own.gateway, own.demo_seconds) == (False, False, 6)
-    assert (own.queue, own.stores, own.etcd_port) == ("etcd", ("etcd", "delta"), 7)
+    assert (own.queue, own.stores, own.etcd_port) == ("kafka", ("etcd", "delta"), 7)
+    assert (own.proxy, own.proxy_port) == (True, 8)
     assert (settings.gateway.gateway.port, settings.gateway.gateway.host) == (1, "0.0.0.0")
     assert (settings.broker.broker.port, settings.broker.broker.http_port) == (2, 3)
     assert (settings.streamer.streamer.http_port, settings.streamer.streamer.loop) == (4, True)

@@ -8,10 +8,20 @@ import pytest
 
 from nexus.log import FileSlice, LogConfig, PartitionLog
 from nexus.log.files import OpenFile
-from nexus.log.mending import DAMAGED, CannotMend, check_batches, check_slice, damage_near, mend
-from support.logs import append, append_values, make_batch, open_log, read_all, values
+from nexus.log.mending import (
+    DAMAGED,
+    CannotMend,
+    check_batches,
+    check_slice,
+    damage_near,
+    mend,
+    sound_behind,
+    wanted_from,
+)
+from support.logs import START_MS, append, append_values, make_batch, open_log, read_all, values
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+KEYED = LogConfig(segment_bytes=1000, compact=True, delete=False, min_cleanable_dirty_ratio=0.01)
 COUNT = 40
 
 
@@ -147,3 +157,79 @@ def test_a_hole_in_what_was_not_synced_may_be_damage_and_is_said_to_be_a_loss(
     torn = open_log(tmp_path, recovery_point=30)
     assert torn.end_offset == 33
     assert torn.kept_all, "a torn tail was never acknowledged"
+
+
+def compacted(directory: Path, *, cleans: bool) -> PartitionLog:
+    """Six keys that change in turn, each in batches of one size; of a pair the second stays."""
+    log = open_log(directory, KEYED)
+    for n in range(COUNT):
+        append(log, make_batch([(b"key %d" % (n // 2 % 6), b"value %03d" % n)]))
+    log.roll()
+    log.flush()
+    if cleans:
+        log.compact(START_MS)
+    return log
+
+
+def test_where_the_log_was_compacted_only_a_copy_of_the_same_batch_is_taken(
+    tmp_path: Path,
+) -> None:
+    log = compacted(tmp_path / "damaged", cleans=True)
+    others = [compacted(tmp_path / f"{cleans}", cleans=cleans) for cleans in (False, True)]
+    before = read_all(log)
+    assert len(before) == 6
+    assert before[0].offset > 0, "a batch that went lies before the first that stayed"
+    path = log.segments[0].path
+    whole = path.read_bytes()
+    size = len(whole) // len(before)
+    for other in others:
+        for at in range(2 * size):
+            flip(path, at)
+            bad = damage_near(log, log.segments[0].base_offset)
+            if bad is not None and bad.position == at // size * size:
+                # Whether or not it can be told which it was: never another one in its place.
+                try:
+                    mend(log, bad, copies(other, wanted_from(log, bad)))
+                except CannotMend:
+                    flip(path, at)
+            else:
+                flip(path, at)
+            assert path.read_bytes() == whole, at
+    flip(path, size - 1)
+    bad = damage_near(log, log.segments[0].base_offset)
+    assert bad is not None
+    mend(log, bad, copies(others[0], wanted_from(log, bad)))
+    assert read_all(log) == before
+
+
+def test_a_batch_that_compaction_rewrote_is_not_taken_from_one_that_it_left_alone(
+    tmp_path: Path,
+) -> None:
+    log, other = (open_log(tmp_path / name, KEYED) for name in ("damaged", "other"))
+    for one in (log, other):
+        append(one, make_batch([(b"a", b"1"), (b"b", b"1")]))
+        append(one, make_batch([(b"a", b"2")]))
+        one.roll()
+        one.flush()
+    log.compact(START_MS)
+    flip(log.segments[0].path, 65)
+    bad = damage_near(log, 0)
+    assert bad is not None
+    with pytest.raises(CannotMend, match="another batch"):
+        mend(log, bad, copies(other, wanted_from(log, bad)))
+
+
+@pytest.mark.parametrize("at", [8, 70], ids=["length", "records"])
+def test_the_next_sound_batch_is_found_behind_damage(tmp_path: Path, at: int) -> None:
+    log = filled(tmp_path)
+    second, third = log.segments[1:3]
+    size = second.size // (third.base_offset - second.base_offset)
+    for number in (2, third.base_offset - second.base_offset - 1):
+        flip(second.path, number * size + at)
+    behind = sound_behind(log, second.base_offset + 2)
+    assert behind is not None
+    assert (behind.position, behind.file.path) == (3 * size, second.path)
+    behind = sound_behind(log, third.base_offset - 1)
+    assert behind is not None
+    assert (behind.position, behind.file.path) == (0, third.path)
+    assert sound_behind(log, COUNT - 1) is None

@@ -12,7 +12,7 @@ from nexus.settings.options import FlagValue
 from nexus.settings.up import UpSettings, load_up_settings
 from nexus.up.plan import Plan, make_plan
 
-PORTS = ("broker.port", "broker.http_port", "collector.http_port", "gateway.port")
+PORTS = ("broker.port", "broker.http_port", "collector.http_port", "gateway.port", "up.proxy_port")
 
 
 def settings_of(environ: dict[str, str] | None = None, **flags: Any) -> UpSettings:
@@ -131,3 +131,18 @@ def test_settings_come_from_flag_environment_and_file_in_this_order(tmp_path: Pa
 
 def _chosen() -> dict[str, FlagValue]:
     return {key: FlagValue("--x", 0) for key in (*PORTS, "streamer.http_port")}
+
+
+def test_the_proxy_runs_when_it_is_asked_for() -> None:
+    assert plan_of().proxy_url is None
+    plan = plan_of(up__proxy=True)
+    words = words_of(plan, "proxy")
+    assert after(words, "--brokers") == plan.addresses["broker"].reachable
+    assert plan.proxy_url == f"http://127.0.0.1:{after(words, '--port')}"
+    elsewhere = plan_of(up__proxy=True, up__queue="kafka://a:1,b:2/t")
+    assert after(words_of(elsewhere, "proxy"), "--brokers") == "a:1,b:2"
+
+
+def test_a_queue_in_etcd_has_no_broker_for_the_proxy() -> None:
+    with pytest.raises(SettingsError, match="the proxy needs a broker, and the queue is etcd"):
+        settings_of(up__proxy=True, up__queue="etcd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,10 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_sizes_for_people() -> None:
     assert (size(5 << 20), size(1 << 30)) == ("5 MB", "1.00 GB")
+
+
+def test_the_last_line_has_the_proxys_address_where_there_is_one() -> None:
+    facts = replace(FACTS, proxy="http://127.0.0.1:8088")
+    line, _ = line_of(Settled(), facts) or ("", "")
+    assert line.startswith("dashboard: http://127.0.0.1:8080; proxy: http://127.0.0.1:8088 ")
+    assert object_of(Settled(), facts)["proxy"] == "http://127.0.0.1:8088"

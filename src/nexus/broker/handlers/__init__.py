@@ -70,6 +70,6 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: share_group_describe.handle,
     ApiKey.SHARE_FETCH: share_fetch.handle,
     ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge.handle,
-    ApiKey.READ_SHARE_GROUP_STATE: share_group_state.handle_read,
-    ApiKey.WRITE_SHARE_GROUP_STATE: share_group_state.handle_write,
+    ApiKey.READ_SHARE_GROUP_STATE: share_group_state.handle,
+    ApiKey.WRITE_SHARE_GROUP_STATE: share_group_state.handle,
 }

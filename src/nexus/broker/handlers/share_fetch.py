@@ -1,8 +1,8 @@
 """ShareFetch: messages to work on, and what became of those from before. Versions 1 and 2.
 
-A member gets what is free, at most `max_records` of it, as the whole batches of the log, with the
-offsets that are meant. It waits, at most `max_wait_ms`, while nothing is free. Nothing is acquired
-for a connection that is gone.
+A member gets what is free, at most `max_records` of it, in batches of the log with the offsets that
+are meant: others may lie between them, and beside them in a batch that cannot be cut. It waits, at
+most `max_wait_ms`, while nothing is free. Nothing is acquired for a connection that is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from nexus.broker.dispatch import Request
 from nexus.broker.partition import Wake
 from nexus.broker.sharing.queue import Queue
-from nexus.broker.sharing.reading import read_batches
 from nexus.broker.sharing.sessions import CLOSE, OPEN, Place, Session, SessionKey
 from nexus.broker.sharing.settling import endpoints, leader_at, queue_at, settle
 from nexus.wire.errors import ErrorCode, ProtocolError
@@ -138,17 +137,15 @@ class _ShareFetch:
         if self._request.connection.is_closed:
             return
         member = self._session.key.member
-        acquired = queue.acquire(member, self._room)
+        acquired = queue.acquire(member, min(self._room, queue.reader.messages_in(self._bytes)))
         if not acquired:
             return
         try:
-            data, sent = await read_batches(
-                self._broker.off_loop, queue.partition, acquired, self._bytes
-            )
+            data, sent, unsent = await queue.reader.read(acquired, self._bytes)
         except BaseException:
             queue.hand_back(member, acquired)
             raise
-        if unsent := acquired[len(sent) :]:
+        if unsent:
             queue.hand_back(member, unsent)
         answer = self._answer(place)
         answer.records = data
@@ -161,6 +158,7 @@ class _ShareFetch:
         self._bytes -= len(data)
         count = sum(one.last - one.first + 1 for one in sent)
         self._room -= count
+        queue.delivered.inc(count)
         topic = self._broker.topics.by_id(place.topic_id)
         if topic is not None:
             topic.traffic.read(count, len(data))

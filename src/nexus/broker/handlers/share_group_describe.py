@@ -1,16 +1,23 @@
-"""ShareGroupDescribe: who is in share groups, and what each member reads. Version 1."""
+"""ShareGroupDescribe: who is in share groups, and what each member reads. Version 1.
+
+Members are the coordinator's to tell. Every broker adds, in fields of ours, how far the group is in
+the partitions that it leads, and who takes messages there.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from nexus.broker.dispatch import Request
+from nexus.broker.sharing.queue import Queue as LedQueue
 from nexus.groups.share_members import ShareMember
 from nexus.wire.errors import ErrorCode
 from nexus.wire.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
     Member,
+    Queue,
+    Reader,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     TopicPartitions,
@@ -32,6 +39,29 @@ async def handle(
 
 
 async def _described(broker: Broker, group_id: str) -> DescribedGroup:
+    described = await _members(broker, group_id)
+    sharing = broker.sharing
+    described.queues = [_queue(one) for one in sharing.led() if one.group == group_id]
+    described.readers = [
+        Reader(member_id=one.key.member, client_host=one.connection.peer_host)
+        for one in sharing.sessions
+        if one.key.group == group_id
+    ]
+    return described
+
+
+def _queue(queue: LedQueue) -> Queue:
+    return Queue(
+        topic_name=queue.partition.topic,
+        partition=queue.partition.index,
+        start_offset=queue.start,
+        end_offset=queue.partition.high_watermark,
+        waiting=queue.waiting,
+        in_flight=queue.in_flight,
+    )
+
+
+async def _members(broker: Broker, group_id: str) -> DescribedGroup:
     if await broker.groups.coordinator_of(group_id) != broker.settings.broker.id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
     broker.sharing.groups.tick(broker.sharing.now_ms())

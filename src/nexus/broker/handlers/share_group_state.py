@@ -1,15 +1,16 @@
 """ReadShareGroupState and WriteShareGroupState: another broker asks for what is kept here.
 
 Version 0 of both. The partition of the state topic is computed here again, so that a broker with
-another view of the cluster is refused.
+another view of the cluster is refused. A read without a group asks which groups there are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from nexus.broker.dispatch import Request
+from nexus.broker.dispatch import Request as Asked
 from nexus.broker.sharing.state_client import from_batches, to_batches
 from nexus.groups.sharing.state_log import StateKey
 from nexus.wire.errors import ProtocolError, UnknownTopicId
@@ -20,31 +21,23 @@ if TYPE_CHECKING:
     from nexus.broker.broker import Broker
 
 
-async def handle_read(
-    broker: Broker, request: Request, body: reading.ReadShareGroupStateRequest
-) -> reading.ReadShareGroupStateResponse:
-    """Answer with what is stored."""
+Request = reading.ReadShareGroupStateRequest | writing.WriteShareGroupStateRequest
+
+
+async def handle(broker: Broker, request: Asked, body: Request) -> Any:
+    """Answer with what is stored, or when it is."""
+    is_read = isinstance(body, reading.ReadShareGroupStateRequest)
+    done: Callable[..., Any] = _read if is_read else _write
+    result: Callable[..., Any] = reading.ReadStateResult if is_read else writing.WriteStateResult
     results = []
     for topic in body.topics:
         partitions = [
-            await _read(broker, StateKey(body.group_id, topic.topic_id, one.partition), one)
+            await done(broker, StateKey(body.group_id, topic.topic_id, one.partition), one)
             for one in topic.partitions
         ]
-        results.append(reading.ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
-    return reading.ReadShareGroupStateResponse(results=results)
-
-
-async def handle_write(
-    broker: Broker, request: Request, body: writing.WriteShareGroupStateRequest
-) -> writing.WriteShareGroupStateResponse:
-    """Answer when it is durable."""
-    results = []
-    for topic in body.topics:
-        partitions = [
-            await _write(broker, StateKey(body.group_id, topic.topic_id, one.partition), one)
-            for one in topic.partitions
-        ]
-        results.append(writing.WriteStateResult(topic_id=topic.topic_id, partitions=partitions))
+        results.append(result(topic_id=topic.topic_id, partitions=partitions))
+    if is_read:
+        return reading.ReadShareGroupStateResponse(results=results)
     return writing.WriteShareGroupStateResponse(results=results)
 
 
@@ -54,6 +47,9 @@ async def _read(
     result = reading.PartitionResult(partition=one.partition)
     try:
         place = await _place(broker, key.topic_id, key.partition)
+        if not key.group:
+            result.groups = broker.sharing.states.groups(place, key.topic_id, key.partition)
+            return result
         state = await broker.sharing.states.read(place, key, one.leader_epoch)
     except ProtocolError as error:
         result.error_code, result.error_message = error.code, str(error)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nexus.broker.dispatch import spawn
 from nexus.broker.partition import FencedLeaderEpoch, NotLeader, Partition, Wake
 from nexus.broker.sharing.dead_letters import DeadLetters, Origin, read_records
+from nexus.broker.sharing.overview import ShareCounts
+from nexus.broker.sharing.reading import Reader
 from nexus.broker.sharing.state_client import StateClient, persistently
 from nexus.groups.sharing.config import SharingConfig
 from nexus.groups.sharing.deliveries import Acquired, Deliveries
@@ -63,6 +65,7 @@ class Services(NamedTuple):
     broker: Broker
     client: StateClient
     letters: DeadLetters
+    counts: ShareCounts
 
 
 class Queue:
@@ -81,12 +84,14 @@ class Queue:
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.watchers: set[Wake] = set()
+        self.reader = Reader(broker.off_loop, partition)
         self._broker = broker
         self._topic = topic
         self._origin = origin
         self._key = StateKey(group, topic.topic_id, partition.index)
         self._client = services.client
         self._letters = services.letters
+        self.delivered, self._acknowledged, self._dead = services.counts.of(group, topic.name)
         self._machine: Deliveries | None = None
         self._promises: set[_Promise] = set()
         self._graves: list[Bury] = []
@@ -114,6 +119,16 @@ class Queue:
     def waiting(self) -> int:
         """How many messages are not finished; 0 until that is known."""
         return 0 if self._machine is None else self._machine.waiting(self.partition.log.end_offset)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages members hold, or gave back for later; 0 until that is known."""
+        return 0 if self._machine is None else self._machine.in_flight
+
+    @property
+    def start(self) -> int:
+        """All messages before this one are finished."""
+        return self.partition.log.start_offset if self._machine is None else self._machine.start
 
     async def ready(self) -> None:
         """Wait until what was stored is known; raises why it will not be."""
@@ -188,14 +203,25 @@ class Queue:
             lambda: self._client.read(self._topic.name, self._key, self.epoch),
             lambda: self.is_over,
         )
-        start, end = self.partition.log.start_offset, self.partition.log.end_offset
+        end = self.partition.log.end_offset
         if record.start == NOT_STARTED:
-            record = Record(start)
+            record = await self._begin()
         elif record.start > end:
             # The log lost its end in an election that its topic allows: what comes now is new.
             record = Record(end)
         self._machine = Deliveries(self.config, record)
         self._wake()
+
+    async def _begin(self) -> Record:
+        """Where a new group starts. That is stored where the next leader could not know it."""
+        if not self.config.from_latest:
+            return Record(self.partition.log.start_offset)
+        record = Record(self.partition.high_watermark)
+        await persistently(
+            lambda: self._client.write(self._topic.name, self._key, self.epoch, record),
+            lambda: self.is_over,
+        )
+        return record
 
     def _run(self, effects: Effects) -> None:
         for effect in effects:
@@ -237,6 +263,7 @@ class Queue:
                 await asyncio.sleep(BURY_AGAIN_SECONDS)
                 continue
             self._graves = self._graves[len(done) :]
+            self._dead.inc(len(done))
             for offset in done:
                 self._run(machine.buried(offset))
             self._wake()
@@ -268,7 +295,7 @@ class Queue:
 
     def _step(self, word: _Word, offsets: list[int]) -> _Step:
         if word.kind in (AcknowledgeType.GAP, AcknowledgeType.ACCEPT):
-            return lambda machine, token, member: machine.accept(token, member, offsets)
+            return lambda machine, token, member: self._accept(machine, token, member, offsets)
         if word.kind == AcknowledgeType.RELEASE and word.is_undelivered:
             return lambda machine, token, member: (
                 machine.hand_back(member, offsets),
@@ -287,6 +314,13 @@ class Queue:
                 [Confirm(token)],
             )
         raise InvalidRequest(f"{word.kind} is nothing that can become of a message")
+
+    def _accept(
+        self, machine: Deliveries, token: object, member: str, offsets: list[int]
+    ) -> tuple[list[int], Effects]:
+        refused, effects = machine.accept(token, member, offsets)
+        self._acknowledged.inc(len(offsets) - len(refused))
+        return refused, effects
 
     def _key_of(self, offset: int) -> bytes | None:
         if offset not in self._keys:
@@ -316,8 +350,10 @@ class Queue:
             self._wake()
 
     def _wake(self) -> None:
-        for wake in list(self.watchers):
-            wake()
+        """Let those look again who wait for messages, if there may be some."""
+        if self._is_closed or self._open().may_give(self.partition.high_watermark):
+            for wake in list(self.watchers):
+                wake()
 
     def _now_ms(self) -> int:
         return self._broker.sharing.now_ms()

@@ -1,59 +1,86 @@
-"""The batches of a log that hold given messages, whole, as they were appended."""
+"""The batches of a log that hold given messages, cut to these where that is easy."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from nexus.broker.coordination import OffLoop
+from nexus.broker.keeping import OffLoop
 from nexus.broker.partition import Partition
 from nexus.groups.sharing.deliveries import Acquired
 from nexus.log import FileSlice
 from nexus.wire.batch import iter_headers
+from nexus.wire.cutting import Mark, cut
 
 # Neighbours are read together; what is read beyond the last message that is meant is not sent.
 CHUNK_BYTES: Final = 64 << 10
 
 
-async def read_batches(
-    off_loop: OffLoop, partition: Partition, runs: Sequence[Acquired], max_bytes: int
-) -> tuple[bytes, list[Acquired]]:
-    """The batches of the first runs, and these runs: at least one, then as many as fit."""
-    out = bytearray()
-    sent: list[Acquired] = []
-    have = -1  # the last offset of what was read so far
-    for run in runs:
-        at = len(out)
-        offset = max(run.first, have + 1)
-        while offset <= run.last:
-            batches, offset = await _read_some(off_loop, partition, offset, run.last)
-            out += batches
-        if sent and len(out) > max_bytes:
-            del out[at:]
-            break
-        sent.append(run)
-        have = max(have, offset - 1)
-    return bytes(out), sent
+class Reader:
+    """Reads what a queue hands out, mostly each time what follows the last."""
+
+    def __init__(self, off_loop: OffLoop, partition: Partition) -> None:
+        self._off_loop = off_loop
+        self._partition = partition
+        self._mark: Mark | None = None
+
+    async def read(
+        self, runs: Sequence[Acquired], max_bytes: int
+    ) -> tuple[bytearray, Sequence[Acquired], Sequence[Acquired]]:
+        """The batches of the first messages, these, and the others.
+
+        That is at least one batch, and then until there are as many bytes as asked for.
+        """
+        out = bytearray()
+        following = 0  # the first offset that was not read yet
+        for run in runs:
+            following = max(run.first, following)
+            while following <= run.last:
+                if len(out) >= max_bytes:
+                    return out, *_parted(runs, following)
+                following = await self._read_some(out, following, run.last, runs)
+        return out, runs, ()
+
+    def messages_in(self, size: int) -> int:
+        """About how many messages have so many bytes; rather more than less, and at least one."""
+        log = self._partition.log
+        average = log.size_bytes / max(log.end_offset - log.start_offset, 1)
+        return int(2 * size / max(average, 1)) + 1
+
+    async def _read_some(
+        self, out: bytearray, offset: int, last: int, runs: Sequence[Acquired]
+    ) -> int:
+        """Add batches from the one with an offset to, at most, the one with the last."""
+        partition = self._partition
+        piece = partition.log.read(offset, CHUNK_BYTES, partition.high_watermark)
+        if piece is None:
+            return last + 1
+        data = memoryview(await self._content(piece))
+        following = last + 1
+        for at, header in iter_headers(data):
+            if header.base_offset > last:
+                break
+            batch = data[at : at + header.size]
+            # All that is meant of a batch goes at once: it is not to come twice.
+            end = min(_last_meant(runs, header.last_offset), header.last_offset)
+            part, self._mark = cut(batch, header, offset, end, self._mark)
+            out += part
+            offset = following = end + 1
+        return following
+
+    async def _content(self, piece: FileSlice) -> bytes | bytearray:
+        data = piece.read_resident()
+        return await self._off_loop(piece.read) if data is None else data
 
 
-async def _read_some(
-    off_loop: OffLoop, partition: Partition, offset: int, last: int
-) -> tuple[bytes, int]:
-    """Some batches from the one with an offset to, at most, the one with the last; what follows."""
-    piece = partition.log.read(offset, CHUNK_BYTES, partition.high_watermark)
-    if piece is None:
-        return b"", last + 1
-    data = await _content(off_loop, piece)
-    end = 0
-    for at, header in iter_headers(data):
-        if header.base_offset > last:
-            break
-        end, offset = at + header.size, header.next_offset
-    return data[:end], offset if end else last + 1
+def _parted(runs: Sequence[Acquired], at: int) -> tuple[list[Acquired], list[Acquired]]:
+    """What is before an offset, and what is not."""
+    before = [run._replace(last=min(run.last, at - 1)) for run in runs if run.first < at]
+    after = [run._replace(first=max(run.first, at)) for run in runs if run.last >= at]
+    return before, after
 
 
-async def _content(off_loop: OffLoop, piece: FileSlice) -> bytes:
-    data = piece.read_resident()
-    if data is None:
-        data = await off_loop(piece.read)
-    return bytes(data)
+def _last_meant(runs: Sequence[Acquired], end: int) -> int:
+    """The last message of the last run that begins at an offset or before."""
+    return runs[bisect_right(runs, (end + 1,)) - 1].last

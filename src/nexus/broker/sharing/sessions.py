@@ -6,7 +6,7 @@ free, unless it was opened as a detached one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -91,6 +91,9 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
 
     def open(self, key: SessionKey, connection: Connection, *, is_detached: bool) -> Session:
         """Begin a session; an earlier one of the same member ends, and its messages stay held."""

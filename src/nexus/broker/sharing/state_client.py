@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from nexus.broker.partition import FencedLeaderEpoch
 from nexus.broker.sharing.peers import PeerRefused, Peers
 from nexus.broker.sharing.states import States
 from nexus.broker.topics import SHARE_STATE_TOPIC
+from nexus.cluster.partition_state import NOBODY
 from nexus.groups.sharing.effects import Record
 from nexus.groups.sharing.ranges import runs_of
 from nexus.groups.sharing.state_log import StateKey
@@ -52,6 +54,25 @@ class StateClient:
         )
         answer = await self._ask(leader, ApiKey.READ_SHARE_GROUP_STATE, request)
         return from_batches(answer.start_offset, answer.state_batches)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether any group ever stored anything."""
+        return self._peers.leader_of(SHARE_STATE_TOPIC, 0) != NOBODY
+
+    async def groups(self, topic: str, topic_id: UUID, index: int) -> list[str]:
+        """The groups that have a state for a partition, which is led here."""
+        place = await self._states.place(topic, topic_id, index)
+        leader = self._peers.leader_of(SHARE_STATE_TOPIC, place)
+        if self._peers.is_me(leader):
+            return self._states.groups(place, topic_id, index)
+        wanted = ReadPartition(partition=index)
+        request = ReadShareGroupStateRequest(
+            group_id="", topics=[ReadStateData(topic_id=topic_id, partitions=[wanted])]
+        )
+        answer = await self._ask(leader, ApiKey.READ_SHARE_GROUP_STATE, request)
+        groups: list[str] = answer.groups
+        return groups
 
     async def write(self, topic: str, key: StateKey, epoch: int, change: Record) -> None:
         """Add a change for a partition that is led here in an epoch."""

@@ -11,9 +11,10 @@ from typing import Final
 from uuid import UUID
 
 from nexus.broker.admin import Admin
-from nexus.broker.coordination import CoordinatorNotAvailable, LeaderOf, OffLoop, replay
+from nexus.broker.coordination import LeaderOf
+from nexus.broker.keeping import Damaged, Keepers, OffLoop, replay
 from nexus.broker.partition import FencedLeaderEpoch, Partition
-from nexus.broker.topics import SHARE_STATE_TOPIC, Topic, Topics
+from nexus.broker.topics import SHARE_STATE_TOPIC, Topics
 from nexus.groups import partition_for
 from nexus.groups.sharing.effects import Record as State
 from nexus.groups.sharing.state_log import Fenced, KeyValue, StateKey, StateLog
@@ -54,11 +55,19 @@ class _Keeper:
         self.states = StateLog()
         self.loaded = asyncio.Event()
 
-    async def load(self, off_loop: OffLoop) -> None:
-        async for records in replay(self.partition, off_loop):
+    async def load(self, off_loop: OffLoop, damaged: Damaged) -> None:
+        async for records in replay(self.partition, off_loop, damaged):
             self.states.load((record.key, record.value) for record in records)
         if self.states.skipped:
             log.warning("unreadable share states were skipped", records=self.states.skipped)
+        self.begin()
+
+    def begin(self) -> None:
+        """Serve, with what was loaded."""
+        self.loaded.set()
+
+    def close(self) -> None:
+        """Nobody need wait for it."""
         self.loaded.set()
 
     async def store(self, entries: list[KeyValue], now_ms: int) -> None:
@@ -69,7 +78,7 @@ class _Keeper:
         await self.partition.safe(appended.last_offset + 1)
 
 
-class States:
+class States(Keepers[_Keeper]):
     """All states that are kept here, and the way to who keeps the others."""
 
     def __init__(
@@ -81,60 +90,22 @@ class States:
         *,
         now_ms: Callable[[], int],
         off_loop: OffLoop,
+        damaged: Damaged,
     ) -> None:
-        self._topics = topics
-        self._admin = admin
+        super().__init__(
+            SHARE_STATE_TOPIC,
+            STATE_CONFIGS,
+            topics,
+            admin,
+            settings,
+            off_loop=off_loop,
+            damaged=damaged,
+        )
         self._leader_of = leader_of
-        self._settings = settings
         self._now_ms = now_ms
-        self._off_loop = off_loop
-        self._keepers: dict[int, _Keeper] = {}
-        self._loading: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
-        """Load what is kept here, in the background."""
-        topic = self._topics.find(SHARE_STATE_TOPIC)
-        for partition in topic.partitions.values() if topic is not None else ():
-            if partition.is_leader and partition.index not in self._keepers:
-                self.gained(partition)
-
-    def gained(self, partition: Partition) -> None:
-        """A partition of the state topic is led here now."""
-        keeper = self._keepers[partition.index] = _Keeper(partition)
-        if partition.log.end_offset == partition.log.start_offset:
-            keeper.loaded.set()
-            return
-        task = asyncio.ensure_future(self._load(keeper))
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
-
-    def lost(self, partition: Partition) -> None:
-        """Another broker keeps the states of a partition, or nobody for now."""
-        keeper = self._keepers.pop(partition.index, None)
-        if keeper is not None:
-            keeper.loaded.set()  # nobody need wait for it
-
-    async def _load(self, keeper: _Keeper) -> None:
-        try:
-            await keeper.load(self._off_loop)
-        except ProtocolError as error:
-            log.warning("share states are not loaded", why=str(error))
-
-    async def ensure(self) -> Topic:
-        """Make the state topic at its first use."""
-        found = self._topics.find(SHARE_STATE_TOPIC)
-        if found is not None and (self._keepers or found.count > len(found.partitions)):
-            return found
-        groups = self._settings.groups
-        try:
-            replication = self._admin.most(groups.offsets_replication)
-            found = await self._admin.ensure(
-                SHARE_STATE_TOPIC, self._partitions(), STATE_CONFIGS, replication
-            )
-        except ProtocolError as error:
-            raise CoordinatorNotAvailable(f"queues cannot be kept now: {error}") from error
-        self.start()
-        return found
+    def _keeper_of(self, partition: Partition) -> _Keeper:
+        return _Keeper(partition)
 
     def _partitions(self) -> int:
         """As many as consumer groups have; of static brokers each is to lead some of them."""
@@ -174,27 +145,22 @@ class States:
             raise FencedLeaderEpoch(str(fenced)) from fenced
         await self._store(keeper, records)
 
-    async def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
-        """The groups that have a state for a partition, if that is kept here."""
-        keeper = self._keepers.get(place)
-        if keeper is None:
-            return []
-        await keeper.loaded.wait()
-        return keeper.states.groups(topic_id, index)
+    def groups(self, place: int, topic_id: UUID, index: int) -> list[str]:
+        """The groups that have a state for a partition."""
+        return self._keeper(place).states.groups(topic_id, index)
+
+    def all_groups(self) -> set[str]:
+        """Every group whose state is kept here, as far as it is loaded."""
+        return set().union(*(keeper.states.all_groups() for keeper in self._kept.values()))
 
     async def forget(self, topic_id: UUID) -> None:
         """A topic is deleted: its states are of no use."""
-        for keeper in list(self._keepers.values()):
+        for keeper in list(self._kept.values()):
             if keeper.loaded.is_set() and (records := keeper.states.forget(topic_id)):
                 await self._store(keeper, records)
 
-    def close(self) -> None:
-        """Stop loading."""
-        for task in self._loading:
-            task.cancel()
-
     def _keeper(self, place: int) -> _Keeper:
-        keeper = self._keepers.get(place)
+        keeper = self._kept.get(place)
         if keeper is None:
             raise StateElsewhere(f"{SHARE_STATE_TOPIC}/{place} is not led here")
         if not keeper.loaded.is_set():
@@ -206,7 +172,7 @@ class States:
             await keeper.store(records, self._now_ms())
         except ProtocolError:
             # What is in memory may be ahead of the log: begin anew with what the log has.
-            if self._keepers.get(keeper.partition.index) is keeper:
+            if self._kept.get(keeper.partition.index) is keeper:
                 if keeper.partition.is_leader:
                     self.gained(keeper.partition)
                 else:

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from nexus.broker.comparing import Compared, compare
+from nexus.broker.comparing_keys import compare_keys
 from nexus.cli.cluster.running import run
 from nexus.cli.lazy import single_app
 from nexus.cli.options import ConfigFile, SetOption
 from nexus.cli.output import Failures
 from nexus.cluster.etcd.operating import Operator
+from nexus.cluster.port import TopicInfo
 
 app = single_app()
 
@@ -25,6 +27,8 @@ def verify(
 ) -> int:
     """Read every replica of every partition and compare them, batch by batch.
 
+    Brokers compact on their own: of compacted topics the newest value of each key is compared.
+
     \b
     Examples:
       nexus cluster verify
@@ -32,24 +36,28 @@ def verify(
     """
     failures = Failures()
 
-    async def read(operator: Operator, _: str) -> int:
-        view = operator.view
-        batches = 0
-        for name, info in sorted(view.topics.items()):
-            is_wanted = not topics or name in topics
-            if not is_wanted or "compact" in info.configs.get("cleanup.policy", "delete"):
+    async def read(operator: Operator, _: str) -> Compared:
+        total = Compared()
+        for name, info in sorted(operator.view.topics.items()):
+            if topics and name not in topics:
                 continue
             for number in range(info.partitions):
-                batches += (await _compare(operator, name, number, failures)).batches
-        return batches
+                found = await _compare(operator, info, number, failures)
+                total.batches += found.batches
+                total.keys += found.keys
+        return total
 
-    batches = run(config, set_, read)
-    print(f"{batches} batches compared, {failures.count or 'no'} differences")
+    total = run(config, set_, read)
+    keys = f" and {total.keys} keys of compacted topics" if total.keys else ""
+    print(f"{total.batches} batches{keys} compared, {failures.count or 'no'} differences")
     return failures.exit_code
 
 
-async def _compare(operator: Operator, topic: str, number: int, failures: Failures) -> Compared:
-    view = operator.view
+async def _compare(
+    operator: Operator, info: TopicInfo, number: int, failures: Failures
+) -> Compared:
+    view, topic = operator.view, info.name
+    is_compacted = "compact" in info.configs.get("cleanup.policy", "delete")
     state = view.state(topic, number)
     held = state.in_sync if state is not None else ()
     places = {n: (m.host, m.port) for n in held if (m := view.members.get(n)) is not None}
@@ -57,7 +65,7 @@ async def _compare(operator: Operator, topic: str, number: int, failures: Failur
         failures.add(f"{topic}/{number}: no replica is in sync")
         return Compared()
     try:
-        found = await compare(topic, number, places)
+        found = await (compare_keys if is_compacted else compare)(topic, number, places)
     except (OSError, TimeoutError) as error:
         failures.add(f"{topic}/{number}: {error}")
         return Compared()

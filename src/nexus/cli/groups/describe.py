@@ -5,16 +5,20 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from nexus.cli.groups.lookup import Group, Partition, committed, describe_group, state_name
+from nexus.cli.groups.sharing import ShareGroup, share_groups
 from nexus.cli.kafka import Bootstrap, Bounds, connect
 from nexus.cli.lazy import single_app
 from nexus.cli.output import Failures, JsonFlag, print_json, print_table
 
 app = single_app()
+SHARED_COLUMNS = ("topic", "partition", "start", "end", "waiting", "in flight")
 
 
 @app.command()
 def describe(group: Group, *, bootstrap: Bootstrap = None, json: JsonFlag = False) -> int:
     """Show a group's partitions: committed offset, end, lag, member and host; and the total lag.
+
+    Of a share group: the first unfinished message, the end, how many wait, how many are in flight.
 
     \b
     Examples:
@@ -22,6 +26,10 @@ def describe(group: Group, *, bootstrap: Bootstrap = None, json: JsonFlag = Fals
       nexus groups describe pipeline --json
     """
     cluster, failures = connect(bootstrap), Failures()
+    shared = share_groups(cluster, failures).get(group)
+    if shared is not None:
+        _show_shared(group, shared, as_json=json)
+        return failures.exit_code
     description = describe_group(cluster, group)
     offsets = committed(cluster, group)
     owners = _owners(description)
@@ -42,6 +50,41 @@ def describe(group: Group, *, bootstrap: Bootstrap = None, json: JsonFlag = Fals
     else:
         _print(document)
     return failures.exit_code
+
+
+def _show_shared(name: str, group: ShareGroup, *, as_json: bool) -> None:
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "start": queue.start_offset,
+            "end": queue.end_offset,
+            "waiting": queue.waiting,
+            "in_flight": queue.in_flight,
+        }
+        for (topic, partition), queue in sorted(group.queues.items())
+    ]
+    members = [
+        {"member": member, "host": reader.client_host}
+        for member, reader in sorted(group.readers.items())
+    ]
+    if as_json:
+        print_json(
+            {
+                "group": name,
+                "type": "share",
+                "state": group.state,
+                "waiting": group.waiting,
+                "members": members,
+                "partitions": rows,
+            }
+        )
+        return
+    print(
+        f"share group {name}  state {group.state}  members {len(members)}  waiting {group.waiting}"
+    )
+    print_table(SHARED_COLUMNS, [tuple(row.values()) for row in rows])
+    print_table(("member", "host"), [tuple(member.values()) for member in members])
 
 
 def _owners(description: Any) -> dict[Partition, Any]:

@@ -82,7 +82,7 @@ def _read(reader: Consumer, end: int) -> Iterator[Message]:
 
 def dead_queue(flag: str | None) -> DeadQueue:
     """The dead letters of the queue that --queue or the environment names."""
-    text = flag or os.environ.get("MSG_QUEUE_URL") or "kafka://"
+    text = flag or os.environ.get("MSG_QUEUE_URL") or "kafka://127.0.0.1:9092"
     url = parse_queue_url(text)
     if not isinstance(url, KafkaUrl):
         raise SettingsError(

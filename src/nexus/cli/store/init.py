@@ -17,6 +17,7 @@ def init(*, store: StoreUrl, json: JsonFlag = False) -> int:
     \b
     Examples:
       nexus store init --store postgresql://owner@db.example/telemetry?sslmode=verify-full
+      nexus store init --store influxdb://tsdb.example:8086/telemetry?ssl=true
     """
     from nexus.store.making import make_store
 

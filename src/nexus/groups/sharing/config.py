@@ -13,3 +13,4 @@ class SharingConfig:
     max_deliveries: int = 5
     window: int = 20_000  # from the first message that is not finished to the last delivered
     ordered: bool = False  # one message in flight for each key
+    from_latest: bool = False  # a new group starts with what comes then, not with what is there

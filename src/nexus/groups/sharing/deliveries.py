@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from nexus.groups.sharing.config import SharingConfig
 from nexus.groups.sharing.effects import Bury, Confirm, Effects, Keep, Record
 from nexus.groups.sharing.keys import Key, KeyQueues
-from nexus.groups.sharing.ranges import Ranges, runs_of
+from nexus.groups.sharing.ranges import Ranges, neighbours, runs_of
 from nexus.groups.timers import Timers
 
 TOO_OFTEN: Final = "it was delivered {} times and never acknowledged"
@@ -39,12 +39,21 @@ class State(Enum):
     BURYING = 2
 
 
+@dataclass(slots=True, eq=False)
+class _Term:
+    """Messages that are held, or kept back, until the same moment, and how many still are."""
+
+    offsets: list[int]
+    left: int
+
+
 @dataclass(slots=True)
 class _Message:
     state: State = State.FREE
     attempts: int = 0
     holder: str = ""
     key: Key = None
+    term: _Term | None = None
 
 
 class Deliveries:
@@ -58,7 +67,7 @@ class Deliveries:
         self._messages: dict[int, _Message] = {}  # between start and next, less the finished
         self._attempts = dict(record.attempts)  # from before, of what was not looked at yet
         self._free: list[int] = []  # a heap of those whose turn it is; stale ones are dropped
-        self._timers: Timers[int] = Timers()  # ends of holding, and of waiting to be free
+        self._timers: Timers[_Term] = Timers()  # ends of holding, and of waiting to be free
         self._keys = KeyQueues()
         self._is_changed = self._is_keeping = False
         self._newly_finished: list[int] = []  # since the last record
@@ -70,6 +79,15 @@ class Deliveries:
         """How many messages are not finished, in a log that ends there."""
         return max(end - self.start - self._finished.count, 0)
 
+    @property
+    def in_flight(self) -> int:
+        """How many messages members hold, or gave back for later."""
+        return sum(term.left for term in self._timers)
+
+    def may_give(self, end: int) -> bool:
+        """Whether it is worth while to ask for messages below `end`."""
+        return bool(self._free) or self._next < min(end, self.start + self._config.window)
+
     def acquire(
         self, member: str, end: int, limit: int, now_ms: int, key_of: KeyOf
     ) -> tuple[list[Acquired], Effects]:
@@ -77,14 +95,16 @@ class Deliveries:
         effects = self.tick(now_ms)
         taken = list(self._returned(limit))
         taken += self._fresh(limit - len(taken), end, key_of, effects)
+        taken.sort()
+        tries = []
         for offset in taken:
             message = self._messages[offset]
             message.state, message.holder = State.HELD, member
             message.attempts += 1
-            self._timers.schedule(offset, now_ms + self._config.visibility_ms)
+            tries.append((offset, message.attempts))
+        self._begin_term(taken, now_ms + self._config.visibility_ms)
         self._newly_tried.update(taken)
-        runs = runs_of((offset, self._messages[offset].attempts) for offset in sorted(taken))
-        return list(map(Acquired._make, runs)), [*effects, *self._changed()]
+        return list(map(Acquired._make, runs_of(tries))), [*effects, *self._changed()]
 
     def hand_back(self, member: str, offsets: Iterable[int]) -> list[int]:
         """Messages that were acquired and not sent: as if they had not been.
@@ -92,11 +112,11 @@ class Deliveries:
         Returns what the member does not hold.
         """
 
-        def undo(offset: int) -> None:
+        held, refused = self._held(member, offsets)
+        for offset in held:
             self._messages[offset].attempts -= 1
             self._give_back(offset)
-
-        return self._settle(member, offsets, undo)
+        return refused
 
     def accept(
         self, token: object, member: str, offsets: Iterable[int]
@@ -105,33 +125,35 @@ class Deliveries:
 
         The token is confirmed once all this is durable.
         """
-        refused = self._settle(member, offsets, self._finish)
+        held, refused = self._held(member, offsets)
+        self._finish(held)
         return refused, self._changed(token)
 
     def release(
         self, token: object, member: str, offsets: Iterable[int], ready_ms: int = 0
     ) -> tuple[list[int], Effects]:
         """A member gives messages back, to be delivered again, not before a moment."""
-        effects: Effects = []
-        refused = self._settle(
-            member, offsets, lambda offset: effects.extend(self._give_back(offset, ready_ms))
-        )
+        held, refused = self._held(member, offsets)
+        effects = [effect for offset in held for effect in self._give_back(offset, ready_ms)]
+        if ready_ms:
+            kept_back = [at for at in held if self._messages[at].state is State.FREE]
+            self._begin_term(kept_back, ready_ms)
         return refused, [*effects, *self._changed(token)]
 
     def reject(
         self, token: object, member: str, offsets: Iterable[int], reason: str
     ) -> tuple[list[int], Effects]:
         """A member says that messages can never be worked on: they go to the dead letters."""
-        effects: Effects = []
-        refused = self._settle(
-            member, offsets, lambda offset: effects.append(self._bury(offset, reason))
-        )
-        return refused, [*effects, *self._changed(token)]
+        held, refused = self._held(member, offsets)
+        return refused, [*(self._bury(offset, reason) for offset in held), *self._changed(token)]
 
     def renew(self, member: str, offsets: Iterable[int], now_ms: int) -> list[int]:
         """A member needs more time; returns what it does not hold."""
-        until_ms = now_ms + self._config.visibility_ms
-        return self._settle(member, offsets, lambda at: self._timers.schedule(at, until_ms))
+        held, refused = self._held(member, offsets)
+        for offset in held:
+            self._end_term(self._messages[offset])
+        self._begin_term(held, now_ms + self._config.visibility_ms)
+        return refused
 
     def member_gone(self, member: str) -> Effects:
         """What a member held is free at once."""
@@ -144,11 +166,16 @@ class Deliveries:
     def tick(self, now_ms: int) -> Effects:
         """What was held, or kept back, for long enough is free."""
         effects: Effects = []
-        while (offset := self._timers.pop(now_ms)) is not None:
-            if self._messages[offset].state is State.HELD:
-                effects += self._give_back(offset)
-            else:
-                heapq.heappush(self._free, offset)
+        while (term := self._timers.pop(now_ms)) is not None:
+            for offset in term.offsets:
+                message = self._messages.get(offset)
+                if message is None or message.term is not term:
+                    continue
+                if message.state is State.HELD:
+                    effects += self._give_back(offset)
+                else:
+                    message.term = None
+                    heapq.heappush(self._free, offset)
         return [*effects, *self._changed()]
 
     def next_deadline_ms(self) -> int | None:
@@ -159,7 +186,7 @@ class Deliveries:
         """A message is safely among the dead letters."""
         message = self._messages.get(offset)
         if message is not None and message.state is State.BURYING:
-            self._finish(offset)
+            self._finish([offset])
         return self._changed()
 
     def log_starts_at(self, offset: int) -> Effects:
@@ -192,33 +219,49 @@ class Deliveries:
         """Messages that were not looked at yet."""
         end = min(end, self.start + self._config.window)
         while limit > 0 and self._next < end:
-            offset = self._next
-            self._next += 1
-            if offset in self._finished:
-                continue
-            message = self._messages[offset] = _Message(attempts=self._attempts.pop(offset, 0))
-            if self._config.ordered:
-                message.key = key_of(offset)
-                self._keys.add(message.key, offset)
-            if message.attempts >= self._config.max_deliveries:
-                effects += self._give_back(offset)  # a crash came before its burial
-            elif not self._config.ordered or self._keys.is_first(message.key, offset):
-                limit -= 1
-                yield offset
+            gap = self._finished.gap(self._next, end)
+            for offset in gap[:limit]:
+                key = key_of(offset) if self._config.ordered else None
+                self._next = offset + 1
+                message = _Message(attempts=self._attempts.pop(offset, 0), key=key)
+                self._messages[offset] = message
+                self._keys.add(key, offset)
+                if message.attempts >= self._config.max_deliveries:
+                    effects += self._give_back(offset)  # a crash came before its burial
+                elif self._keys.is_first(key, offset):
+                    limit -= 1
+                    yield offset
+            if not gap:
+                self._next = end
 
     # What becomes of them -------------------------------------------------------------------
 
-    def _settle(
-        self, member: str, offsets: Iterable[int], then: Callable[[int], None]
-    ) -> list[int]:
+    def _held(self, member: str, offsets: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Those that a member holds, each once, and those that it does not."""
+        held: list[int] = []
         refused: list[int] = []
-        for offset in offsets:
+        for offset in dict.fromkeys(offsets):
             message = self._messages.get(offset)
             if message is None or message.state is not State.HELD or message.holder != member:
                 refused.append(offset)
             else:
-                then(offset)
-        return refused
+                held.append(offset)
+        return held, refused
+
+    def _begin_term(self, offsets: list[int], until_ms: int) -> None:
+        if offsets:
+            term = _Term(offsets, len(offsets))
+            for offset in offsets:
+                self._messages[offset].term = term
+            self._timers.schedule(term, until_ms)
+
+    def _end_term(self, message: _Message) -> None:
+        term = message.term
+        if term is not None:
+            message.term = None
+            term.left -= 1
+            if not term.left:
+                self._timers.cancel(term)
 
     def _give_back(self, offset: int, ready_ms: int = 0) -> Effects:
         message = self._messages[offset]
@@ -226,29 +269,31 @@ class Deliveries:
         if message.attempts >= self._config.max_deliveries:
             return [self._bury(offset, TOO_OFTEN.format(message.attempts))]
         message.state, message.holder = State.FREE, ""
-        if ready_ms:
-            self._timers.schedule(offset, ready_ms)
-        else:
-            self._timers.cancel(offset)
+        self._end_term(message)
+        if not ready_ms:
             heapq.heappush(self._free, offset)
         return []
 
     def _bury(self, offset: int, reason: str) -> Bury:
         message = self._messages[offset]
         message.state, message.holder = State.BURYING, ""
-        self._timers.cancel(offset)
+        self._end_term(message)
         return Bury(offset, message.attempts, reason)
 
-    def _finish(self, offset: int) -> None:
-        self._forget(offset)
-        self._finished.add(offset)
-        self._newly_finished.append(offset)
+    def _finish(self, offsets: list[int]) -> None:
+        if not offsets:
+            return
+        for offset in offsets:
+            self._forget(offset)
+        for first, last in neighbours(sorted(offsets)):
+            self._finished.add(first, last)
+        self._newly_finished += offsets
         self._move_start(self.start)
 
     def _forget(self, offset: int) -> None:
         message = self._messages.pop(offset)
         self._newly_tried.discard(offset)
-        self._timers.cancel(offset)
+        self._end_term(message)
         following = self._keys.remove(message.key, offset) if self._config.ordered else None
         if following is not None:
             heapq.heappush(self._free, following)

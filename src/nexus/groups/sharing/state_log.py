@@ -70,6 +70,10 @@ class StateLog:
         """The groups that have a state for a partition."""
         return [key.group for key in self._entries if key[1:] == (topic_id, partition)]
 
+    def all_groups(self) -> set[str]:
+        """Every group that has a state here."""
+        return {key.group for key in self._entries}
+
     def read(self, key: StateKey, epoch: int) -> tuple[Record, list[KeyValue]]:
         """What is stored, and what to store so that earlier leaders stay shut out."""
         entry = self._entered(key, epoch)

@@ -21,10 +21,10 @@ class Stored:
         """Add what became different."""
         self._attempts.update(change.attempts)
         for first, last in change.finished:
-            for offset in range(first, last + 1):
+            for offset in range(first, last + 1) if self._attempts else ():
                 self._attempts.pop(offset, None)
-                if offset >= self.start and offset not in self._finished:
-                    self._finished.add(offset)
+            if last >= self.start:
+                self._finished.add(max(first, self.start), last)
         self.start = self._finished.cut_before(self.start)
         if change.start > self.start:
             # Retention removed messages that nobody had finished.

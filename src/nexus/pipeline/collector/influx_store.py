@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
-from nexus.lake.errors import StoreOut
 from nexus.lake.url import StoreUrl
-from nexus.observe.logs import get_logger
-from nexus.pipeline.collector.stores import FIRST_UPKEEP_S, RETENTION, Chore
+from nexus.pipeline.collector.database_store import DatabaseStore
+from nexus.pipeline.collector.stores import Work
 from nexus.pipeline.sink.influx_sink import InfluxSink
 from nexus.pipeline.sink.port import Sink
-from nexus.queue.url import QueueUrl
 from nexus.settings.collector import CollectorSection
-from nexus.settings.units import UNLIMITED
 from nexus.store.influx.journal import Entry
 from nexus.store.influx.lock import InfluxLock
 from nexus.store.influx.newest import LatestTable
@@ -33,8 +29,6 @@ from nexus.store.questions.rolled import WIDTHS
 if TYPE_CHECKING:
     from nexus.etcd import Fence
 
-log = get_logger(__name__)
-
 # Windows that were stored are computed again at most so often: late readings come in bursts.
 _LATE_EVERY_US: Final = {"rollup_1m": 60_000_000, "rollup_1h": 600_000_000}
 # What is last is read from readings anyway: its table only saves who asks first some of that.
@@ -42,57 +36,33 @@ _LATEST_EVERY: Final = timedelta(minutes=1)
 _NO_FILES: Final = StoreUrl("/")
 
 
-class InfluxStore:
+class InfluxStore(DatabaseStore):
     """A store in InfluxDB, for the life of one collector."""
 
     def __init__(self, place: InfluxUrl, own: CollectorSection) -> None:
-        self.place = place
-        self.own = own
-        self.url = place.name
         self.lock = InfluxLock(place, own.name)
-        self._derive: Derive | None = None
-
-    def acquire(self, wait: Callable[[str], None] | None) -> None:
-        """The right to write. A server that is away holds up nobody else: the sink asks again."""
-        try:
-            self.lock.acquire(wait)
-        except StoreOut as error:
-            if wait is None:
-                raise
-            log.warning("the store is away; its batches wait for it", why=str(error))
-
-    def lost(self) -> bool:
-        return self.lock.lost()
-
-    def take_up(self, changed: CollectorSection) -> None:
-        self.own = replace(self.own, **{name: getattr(changed, name) for name in RETENTION})
-
-    def wants(self, queue: QueueUrl, *, alone: bool) -> Mapping[str, str]:
-        return {}
+        super().__init__(place.name, own, self.lock)
+        self._deriving: Derive | None = None
 
     def sink(self, spark: SparkSession, token: Callable[[], Fence | None] | None = None) -> Sink:
         return InfluxSink(spark, self.lock)
 
-    def chores(self, spark: SparkSession) -> Sequence[Chore]:
-        chores = []
-        if self.own.derive:
-            every = self.own.derive_interval_ms / 1000
-            self._derive = Derive(self.lock, self.own.grace_ms * 1000)
-            chores.append(Chore("derive", every, every, self._derive.run, drains=True))
-        if self.own.maintain_interval_ms != UNLIMITED:
-            every = self.own.maintain_interval_ms / 1000
-            chores.append(Chore("maintain", every, min(every, FIRST_UPKEEP_S), self._upkeep))
-        return chores
-
     def release(self) -> None:
-        if self._derive is not None:
-            self._derive.close()
-        self.lock.release()
+        if self._deriving is not None:
+            self._deriving.close()
+        super().release()
 
-    def _upkeep(
+    def _derive(self) -> Work:
+        self._deriving = Derive(self.lock, self.own.grace_ms * 1000)
+        return self._deriving.run
+
+    def _upkeep(self) -> Work:
+        return self._sweep
+
+    def _sweep(
         self, stopped: Callable[[], bool], *, drain: bool
     ) -> tuple[bool, Mapping[str, object]]:
-        """Delete days that are too old."""
+        """See `Work`."""
         days = sweep(self.lock, self.own.retention, _now_us(), stopped)
         return False, {"days_removed": sum(days.values())}
 

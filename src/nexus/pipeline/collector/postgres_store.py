@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
-from nexus.lake.errors import StoreOut
-from nexus.observe.logs import get_logger
-from nexus.pipeline.collector.stores import FIRST_UPKEEP_S, RETENTION, Chore
+from nexus.pipeline.collector.database_store import DatabaseStore
+from nexus.pipeline.collector.stores import Work
 from nexus.pipeline.sink.port import Sink
 from nexus.pipeline.sink.postgres_sink import PostgresSink
-from nexus.queue.url import QueueUrl
 from nexus.settings.collector import CollectorSection
-from nexus.settings.units import UNLIMITED
 from nexus.store.postgres.connecting import Connection, as_store_errors, connect, is_alive
 from nexus.store.postgres.lock import PostgresLock
 from nexus.store.postgres.retention import sweep
@@ -26,55 +22,25 @@ from nexus.store.postgres.url import PostgresUrl
 if TYPE_CHECKING:
     from nexus.etcd import Fence
 
-log = get_logger(__name__)
-
 # Windows that were stored are computed again at most so often: late readings come in bursts.
 _LATE_EVERY: Final = {"rollup_1m": timedelta(minutes=1), "rollup_1h": timedelta(minutes=10)}
 
 
-class PostgresStore:
+class PostgresStore(DatabaseStore):
     """A store in PostgreSQL, for the life of one collector."""
 
     def __init__(self, place: PostgresUrl, own: CollectorSection) -> None:
-        self.place = place
-        self.own = own
-        self.url = place.name
         self.lock = PostgresLock(place, own.name)
-
-    def acquire(self, wait: Callable[[str], None] | None) -> None:
-        """The right to write. A database that is away holds up nobody else: the sink asks again."""
-        try:
-            self.lock.acquire(wait)
-        except StoreOut as error:
-            if wait is None:
-                raise
-            log.warning("the store is away; its batches wait for it", why=str(error))
-
-    def lost(self) -> bool:
-        return self.lock.lost()
-
-    def take_up(self, changed: CollectorSection) -> None:
-        self.own = replace(self.own, **{name: getattr(changed, name) for name in RETENTION})
-
-    def wants(self, queue: QueueUrl, *, alone: bool) -> Mapping[str, str]:
-        return {}
+        super().__init__(place.name, own, self.lock)
 
     def sink(self, spark: SparkSession, token: Callable[[], Fence | None] | None = None) -> Sink:
         return PostgresSink(spark, self.lock)
 
-    def chores(self, spark: SparkSession) -> Sequence[Chore]:
-        chores = []
-        if self.own.derive:
-            every = self.own.derive_interval_ms / 1000
-            derive = Derive(self.lock, timedelta(milliseconds=self.own.grace_ms))
-            chores.append(Chore("derive", every, every, derive.run, drains=True))
-        if self.own.maintain_interval_ms != UNLIMITED:
-            every = self.own.maintain_interval_ms / 1000
-            chores.append(Chore("maintain", every, min(every, FIRST_UPKEEP_S), Upkeep(self).run))
-        return chores
+    def _derive(self) -> Work:
+        return Derive(self.lock, timedelta(milliseconds=self.own.grace_ms)).run
 
-    def release(self) -> None:
-        self.lock.release()
+    def _upkeep(self) -> Work:
+        return Upkeep(self).run
 
 
 class Beside:

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nexus.pipeline.frontier import Frontier, ends_of
 from nexus.pipeline.narrow import TEXT_COLUMNS
 from nexus.pipeline.sink.sorter import Sorter
 from nexus.store.influx.journal import Came
@@ -18,11 +19,13 @@ from nexus.store.influx.url import InfluxUrl
 from nexus.store.influx.writing import Contexts, Writer, merged
 from nexus.telemetry.reading import in_one_piece
 
-WROTE_DDL: Final = "readings long, copies long, refused long, came string"
+WROTE_DDL: Final = "readings long, copies long, refused long, came string, ends binary"
+LATE_ROWS: Final = 50_000  # that are looked for at once
 _SCHEMA: Final = pa.schema(
     [
         *(pa.field(name, pa.int64()) for name in ("readings", "copies", "refused")),
         pa.field("came", pa.string()),
+        pa.field("ends", pa.binary()),
     ]
 )
 
@@ -49,26 +52,50 @@ class Wrote:
     copies: int
     refused: int
     came: str  # as JSON
+    ends: bytes = b""  # how far series go, see `Frontier`
 
     def pieces(self) -> list[Came]:
         return [Came(*each) for each in json.loads(self.came)]
 
 
 class InfluxWriter(Sorter):
-    """Stores the rows of one task."""
+    """Stores the rows of one task; the frontier says what may be stored already.
 
-    def __init__(self, job: Job, writer: Writer) -> None:
+    A point that comes again takes the place of the one before, and the first is to be kept: so
+    what is not newer than its series is looked for.
+    """
+
+    def __init__(self, job: Job, writer: Writer, frontier: Frontier | None = None) -> None:
         super().__init__(job.origin)
         self._refused_us = job.refused_us
         self._writer = writer
+        self._frontier = frontier or Frontier()
+        self._ends: list[pa.Table] = []
 
     def finish(self) -> Wrote:
         self.flush()
         done = self._writer
-        return Wrote(done.readings, self.copies, done.refused, json.dumps(done.came))
+        ends = Frontier().advanced(self._ends).to_bytes() if self._ends else b""
+        return Wrote(done.readings, self.copies, done.refused, json.dumps(done.came), ends)
 
     def _take(self, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        late = self._frontier.is_late(rows.column("series_a"), rows.column("timestamp"))
+        if pc.any(late).as_py():
+            found = self._not_stored(rows.filter(late))
+            rows = pa.concat_tables([rows.filter(pc.invert(late)), *found])
         self._writer.add(rows, lambda hashes: self._told(rows, hashes))
+        self._ends.append(ends_of(rows))
+
+    def _not_stored(self, late: pa.Table) -> Iterator[pa.Table]:
+        """Of readings that may be there, those that are not."""
+        for start in range(0, late.num_rows, LATE_ROWS):
+            some = late.slice(start, LATE_ROWS)
+            is_stored = self._writer.is_stored(some, self.widener.readings(some).column("uuid"))
+            new = some.filter(pc.invert(is_stored))
+            self.copies += some.num_rows - new.num_rows
+            yield new
 
     def _refuse(self, made: pa.Table) -> None:
         self._writer.refuse(made)
@@ -79,11 +106,14 @@ class InfluxWriter(Sorter):
         return texts.append_column("hash", hashes)
 
 
-def write_rows(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_rows(
+    job: Job, frontier: Callable[[], Frontier]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark runs in each writing task."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = InfluxWriter(job, Writer(_client(job.store), _told(job.identity)))
+        task = Writer(_client(job.store), _told(job.identity))
+        writer = InfluxWriter(job, task, frontier())
         for batch in batches:
             writer.add(batch)
         done = writer.finish()

@@ -14,7 +14,7 @@ from nexus.proxy.errors import NotHeld
 from nexus.proxy.http import JSON, Receive, Request, Response, Send, document, within
 from nexus.proxy.route import Param, Route, whole
 from nexus.proxy.sharing.acknowledging import ACCEPT, RELEASE, Verdict
-from nexus.proxy.sharing.ids import MessageId, parse_id
+from nexus.proxy.sharing.ids import MessageId, parse_ids
 from nexus.settings.units import parse_duration_ms
 from nexus.web.event_stream import MEDIA_TYPE, event_stream
 from nexus.web.problems import BadParameter
@@ -98,11 +98,11 @@ async def _settle(
 ) -> Response:
     deadline = monotonic() + proxy.request_timeout_s
     refused = await proxy.sharing.settle(_group(query), query["topic"], ids, verdict, deadline)
-    if len(refused) == len(set(ids)):
+    if refused and len(refused) == len(set(ids)):
         raise NotHeld("their time was up, or they were settled before")
     return document(
         {
-            "settled": [str(one) for one in ids if one not in refused],
+            "settled": [f"{at}-{n}-{who}" for at, n, who in ids if (at, n, who) not in refused],
             "not_held": [str(one) for one in ids if one in refused],
         }
     )
@@ -128,7 +128,7 @@ def _ids(said: dict[str, Any], query: dict[str, str]) -> list[MessageId]:
         raise BadParameter('expected {"id": …} or {"ids": […]}')
     if len(texts) > IDS_MAX or not all(isinstance(text, str) for text in texts):
         raise BadParameter.of("ids", f"expected at most {IDS_MAX} texts")
-    ids = [parse_id(text) for text in texts]
+    ids = parse_ids(texts)
     partition = whole(query, "partition", 0, 1_000_000)
     if partition is not None and any(one.partition != partition for one in ids):
         raise BadParameter.of("partition", "an id is of another partition")

@@ -101,7 +101,7 @@ async def health(proxy: Proxy, request: Request, query: dict[str, str]) -> Respo
 
 
 async def ready(proxy: Proxy, request: Request, query: dict[str, str]) -> Response:
-    up = [broker.name for broker in proxy.topology.brokers.values() if broker.is_up]
+    up = [broker.name for broker in proxy.topology.brokers.values() if broker.is_well]
     if not up or proxy.is_ending:
         raise NoBroker("no broker answers" if not up else "the proxy stops")
     return document({"status": "ready", "brokers": up})

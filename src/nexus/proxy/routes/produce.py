@@ -44,7 +44,7 @@ async def produce_batch(proxy: Proxy, request: Request, query: dict[str, str]) -
         body = await within(proxy.request_timeout_s, request.body())
         messages = reading.many(body, request.header(b"content-type"))
         acks, written = await _write(proxy, request, query, messages)
-    ids = [one.id for one in written]
+    ids = [f"{at}-{offset}" if offset >= 0 else None for at, offset, _ in written]
     content = {"ids": ids, "topic": query["topic"], "count": len(ids)}
     return document(content, 200 if acks else _ACCEPTED)
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Final
 
 from nexus.proxy.sharing.deliveries import Delivered
 
+# What waits for a client that does not read: beyond it, no more is taken for it.
+READY_BYTES_MAX: Final = 256 << 10
+OVERHEAD_BYTES: Final = 200
 Place = tuple[int, int]  # partition and offset
 
 
@@ -17,17 +23,21 @@ class Consumer:
         self.most = most
         self.held: dict[Place, float] = {}  # until when
         self.ready: deque[Delivered] = deque()
+        self.ready_bytes = 0
         self.is_ended = False
         self._news = asyncio.Event()
 
     @property
     def room(self) -> int:
-        return 0 if self.is_ended else self.most - len(self.held)
+        if self.is_ended or self.ready_bytes >= READY_BYTES_MAX:
+            return 0
+        return self.most - len(self.held)
 
-    def give(self, delivered: Delivered, until: float) -> None:
-        """Hand it a message, which it holds until then."""
-        self.held[delivered.place] = until
-        self.ready.append(delivered)
+    def give(self, delivered: Sequence[Delivered], until: float) -> None:
+        """Hand it messages, which it holds until then."""
+        self.held.update(dict.fromkeys([one.place for one in delivered], until))
+        self.ready += delivered
+        self.ready_bytes += sum(map(size_of, delivered))
         self._news.set()
 
     def settled(self, place: Place) -> None:
@@ -69,7 +79,32 @@ class Consumer:
         size = 0
         while self.ready and size < most_bytes:
             delivered = self.ready.popleft()
+            self.ready_bytes -= size_of(delivered)
             if delivered.place in self.held:
                 taken.append(delivered)
-                size += len(delivered.record.value or b"") + 200
+                size += size_of(delivered)
         return taken
+
+
+def size_of(delivered: Delivered) -> int:
+    """About how many bytes a message takes here."""
+    return len(delivered.record.value or b"") + OVERHEAD_BYTES
+
+
+def shares(consumers: Iterable[Consumer], count: int) -> list[tuple[Consumer, int]]:
+    """How many of some messages go to whom, so that the least room that is left is the most."""
+    free = [(consumer.room, consumer) for consumer in consumers]
+    free = sorted((one for one in free if one[0] > 0), key=itemgetter(0), reverse=True)
+    total = 0  # the room of the first ones
+    for number, (room, _) in enumerate(free, 1):
+        total += room
+        following = free[number][0] if number < len(free) else 0
+        if total - number * following >= count:
+            # Only these get some, and afterwards all of them have the same room, or one more.
+            left, more = divmod(total - count, number)
+            return [
+                (consumer, taken)
+                for at, (own, consumer) in enumerate(free[:number])
+                if (taken := own - left - (at < more)) > 0
+            ]
+    return [(consumer, room) for room, consumer in free]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
@@ -17,10 +17,10 @@ from nexus.observe.logs import get_logger
 from nexus.proxy.broker import Broker
 from nexus.proxy.errors import BrokerAway
 from nexus.proxy.sharing.acknowledging import ACCEPT, RELEASE, UNDELIVERED, Acknowledging, Verdict
-from nexus.proxy.sharing.consumer import Consumer, Place
+from nexus.proxy.sharing.consumer import READY_BYTES_MAX, Consumer, Place, shares
 from nexus.proxy.sharing.deliveries import Delivered, acquired, missing
 from nexus.proxy.sharing.ids import MessageId
-from nexus.proxy.sharing.session import Session
+from nexus.proxy.sharing.session import Most, Session
 from nexus.proxy.topology import Topology
 from nexus.web.problems import Problem
 from nexus.wire.errors import ErrorCode, ProtocolError
@@ -28,9 +28,10 @@ from nexus.wire.errors import ErrorCode, ProtocolError
 WAIT_MS: Final = 500
 SHORT_WAIT_MS: Final = 100  # where there is room for too few to ask every broker at once
 FULL_S: Final = 0.05  # between two looks whether others made room
+GATHER_S: Final = 0.005  # while there is little room, until there may be more
+LITTLE: Final = 0.1  # of the room that clients have when they hold nothing
 FAILED_S: Final = 0.2
 FETCH_MOST: Final = 5_000
-HOLD_S: Final = 30.0
 RELEASE_S: Final = 5.0
 
 log = get_logger(__name__)
@@ -54,7 +55,7 @@ class Desk:
         self._topology = topology
         self._acknowledging = acknowledging
         self.is_detached = is_detached
-        self._spare: deque[tuple[Delivered, float]] = deque()
+        self._spare: deque[tuple[Sequence[Delivered], float]] = deque()
         self._asked_for = 0  # room that fetches under way may fill
         self._holders: dict[Place, Consumer] = {}
         self._sessions: dict[Broker, asyncio.Task[None]] = {}
@@ -91,6 +92,10 @@ class Desk:
             consumer = self._holders.pop(place, None)
             if consumer is not None:
                 consumer.settled(place)
+        self.look_for_room()
+
+    def look_for_room(self) -> None:
+        """A client may have room again: for what came without any, then for more."""
         self._hand_spare()
         self._room.set()
 
@@ -106,7 +111,7 @@ class Desk:
         for consumer in list(self.consumers):
             self.leave(consumer)
         if self.is_detached:
-            self._say(UNDELIVERED, [delivered.place for delivered, _ in self._spare])
+            self._say(UNDELIVERED, [one.place for some, _ in self._spare for one in some])
         self._spare.clear()
         tasks = self._hang_up()
         await asyncio.gather(*tasks, *self._releasing, return_exceptions=True)
@@ -135,6 +140,8 @@ class Desk:
 
     async def _take_once(self, session: Session, partitions: set[int]) -> None:
         topic = self._topology.topics[self.topic]
+        if self._has_little_room:
+            await asyncio.sleep(GATHER_S)
         most = self._reserve()
         if not most and not self.consumers:
             self._room.clear()
@@ -144,10 +151,11 @@ class Desk:
         wait_ms = 0 if not most else SHORT_WAIT_MS if is_scarce else WAIT_MS
         try:
             # With room for none it still tells what others settled.
-            parts = await session.fetch(topic.id, partitions, most, wait_ms)
+            size = READY_BYTES_MAX * len(self.consumers)
+            parts = await session.fetch(topic.id, partitions, Most(most, size), wait_ms)
         finally:
             self._asked_for -= most
-        found = await self._share_out(parts)
+        found = await self._share_out(parts, session.hold_s)
         if not most and not found:
             self._room.clear()
             try:
@@ -156,6 +164,12 @@ class Desk:
             except TimeoutError:
                 self._forget_expired()
 
+    @property
+    def _has_little_room(self) -> bool:
+        """Whether the clients have so much to do that a few messages more can wait for others."""
+        free = sum(consumer.room for consumer in self.consumers) - self._asked_for
+        return 0 < free < sum(consumer.most for consumer in self.consumers) * LITTLE
+
     def _reserve(self) -> int:
         """How many messages this fetch may bring."""
         free = sum(consumer.room for consumer in self.consumers) - self._asked_for
@@ -163,8 +177,8 @@ class Desk:
         self._asked_for += share
         return share
 
-    async def _share_out(self, parts: Iterable[Any]) -> int:
-        until = monotonic() + HOLD_S
+    async def _share_out(self, parts: Iterable[Any], hold_s: float) -> int:
+        until = monotonic() + hold_s
         found = 0
         for part in parts:
             if part.settled:
@@ -173,31 +187,38 @@ class Desk:
                 await asyncio.sleep(SHORT_WAIT_MS / 1000)
                 await self._look_again()
                 continue
-            delivered = list(acquired(part))
+            delivered = acquired(part)
             gone = missing(part, delivered)
             if gone:
                 self._say(ACCEPT, [(part.partition_index, offset) for offset in gone])
-            for one in delivered:
-                self._hand(one, until)
+            self._hand(delivered, until)
             found += len(delivered)
         return found
 
-    def _hand(self, delivered: Delivered, until: float) -> None:
-        """Give a message to the client with the most room."""
-        consumer = max(self.consumers, key=lambda c: c.room, default=None)
-        if consumer is None or consumer.room <= 0:
-            self._spare.append((delivered, until))
-        else:
-            self._give(consumer, delivered, until)
+    def _hand(self, delivered: Sequence[Delivered], until: float) -> None:
+        """Give messages to the clients that have room; the rest waits for others to have some."""
+        handed = self._hand_some(delivered, until)
+        if handed < len(delivered):
+            self._spare.append((delivered[handed:], until))
 
     def _hand_spare(self) -> None:
         """What came when there was no room goes to whoever has some now."""
-        while self._spare and any(consumer.room > 0 for consumer in self.consumers):
-            self._hand(*self._spare.popleft())
+        while self._spare:
+            delivered, until = self._spare[0]
+            handed = self._hand_some(delivered, until)
+            if handed < len(delivered):
+                self._spare[0] = (delivered[handed:], until)
+                return
+            self._spare.popleft()
 
-    def _give(self, consumer: Consumer, delivered: Delivered, until: float) -> None:
-        self._holders[delivered.place] = consumer
-        consumer.give(delivered, until)
+    def _hand_some(self, delivered: Sequence[Delivered], until: float) -> int:
+        handed = 0
+        for consumer, count in shares(self.consumers, len(delivered)):
+            some = delivered[handed : handed + count]
+            self._holders.update(dict.fromkeys([one.place for one in some], consumer))
+            consumer.give(some, until)
+            handed += count
+        return handed
 
     def _forget_expired(self) -> None:
         now = monotonic()

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from time import monotonic
 from typing import Final
 
+from orjson import Fragment
+
 from nexus.proxy.sharing.acknowledging import Acknowledging, Verdict
 from nexus.proxy.sharing.consumer import Consumer
-from nexus.proxy.sharing.deliveries import content, event
+from nexus.proxy.sharing.deliveries import documents, events
 from nexus.proxy.sharing.desk import Desk
 from nexus.proxy.sharing.ids import MessageId
 from nexus.proxy.topics import Topics
@@ -64,15 +66,16 @@ class Sharing:
                     yield heartbeat()
                     continue
                 taken = consumer.take(CHUNK_BYTES)
+                desk.look_for_room()
                 if taken:
-                    yield b"".join([event(one, desk.topic, desk.member) for one in taken])
+                    yield events(taken, desk.topic, desk.member)
         finally:
             desk.leave(consumer)
             self._close_later(desk)
 
     async def poll(
         self, group: str, topic: str, most: int, wait_s: float, deadline: float
-    ) -> list[dict[str, object]]:
+    ) -> list[Fragment]:
         """Up to so many messages; waits for the first one only."""
         await self._topics.find_or_make(topic, deadline)
         self._check_room()
@@ -84,7 +87,7 @@ class Sharing:
             await consumer.wait(wait_s)
             taken = consumer.take(CHUNK_BYTES * 64)
             keep = True
-            return [content(one, topic, desk.member) for one in taken]
+            return documents(taken, topic, desk.member)
         finally:
             desk.leave(consumer, keep=keep)
             self._close_later(desk)
@@ -113,10 +116,13 @@ class Sharing:
     # Inside ---------------------------------------------------------------------------------------
 
     def _make_room(self, ids: Iterable[MessageId]) -> None:
-        for one in ids:
-            desk = self._members.get(one.member)
+        places: dict[str, list[tuple[int, int]]] = {}
+        for partition, offset, member in ids:
+            places.setdefault(member, []).append((partition, offset))
+        for member, some in places.items():
+            desk = self._members.get(member)
             if desk is not None:
-                desk.settled([(one.partition, one.offset)])
+                desk.settled(some)
 
     def _check_room(self) -> None:
         if self._is_closed or self.consumers >= CONSUMERS_MAX or len(self._desks) >= DESKS_MAX:

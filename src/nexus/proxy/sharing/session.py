@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from nexus.proxy.broker import Broker
@@ -23,6 +23,13 @@ ANSWER_S: Final = 10.0  # beyond the wait that was asked for
 _EPOCH_MAX: Final = 2**31 - 1
 
 
+class Most(NamedTuple):
+    """How much a fetch may bring."""
+
+    messages: int
+    size: int  # in bytes; one message may be larger
+
+
 class Session:
     """One connection of its own; when it ends, what was taken over it is free again."""
 
@@ -33,9 +40,10 @@ class Session:
         self._is_detached = is_detached
         self._epoch = 0
         self._partitions: set[int] = set()
+        self.hold_s = 0.0  # for which the last messages are held
 
     async def fetch(
-        self, topic_id: UUID, partitions: set[int], most: int, wait_ms: int
+        self, topic_id: UUID, partitions: set[int], most: Most, wait_ms: int
     ) -> list[Any]:
         """What the broker says of each partition; BrokerAway when it says nothing."""
         request = self._request(topic_id, partitions, most, wait_ms)
@@ -51,6 +59,7 @@ class Session:
             raise BrokerAway(answer.error_message or f"error {answer.error_code}")
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         self._partitions = set(partitions)
+        self.hold_s = answer.acquisition_lock_timeout_ms / 1000
         return [part for topic in answer.responses for part in topic.partitions]
 
     def close(self) -> None:
@@ -59,7 +68,7 @@ class Session:
         self._broker.end_poll(self)
 
     def _request(
-        self, topic_id: UUID, partitions: set[int], most: int, wait_ms: int
+        self, topic_id: UUID, partitions: set[int], most: Most, wait_ms: int
     ) -> ShareFetchRequest:
         known = self._partitions if self._epoch else set()
         new = [FetchPartition(partition_index=n) for n in sorted(partitions - known)]
@@ -70,9 +79,9 @@ class Session:
             share_session_epoch=self._epoch,
             max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=BYTES_MAX,
-            max_records=most or NOTHING,
-            batch_size=most,
+            max_bytes=min(most.size, BYTES_MAX),
+            max_records=most.messages or NOTHING,
+            batch_size=most.messages,
             topics=[FetchTopic(topic_id=topic_id, partitions=new)] if new else [],
             forgotten_topics_data=[ForgottenTopic(topic_id=topic_id, partitions=old)]
             if old

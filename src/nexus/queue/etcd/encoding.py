@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from nexus.queue.etcd.forms import pack
 from nexus.queue.etcd.layout import PACKED, Layout, Slot, safe
 from nexus.queue.port import Headers, Message
-from nexus.telemetry.codec import JSON_TYPE
+from nexus.telemetry.content import JSON_TYPE
 
 VALUE_READINGS: Final = 1000
 VALUE_BYTES: Final = 248 << 10

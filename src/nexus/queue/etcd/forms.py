@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nexus.queue.port import Headers, Message
-from nexus.telemetry.codec import JSON_TYPE
+from nexus.telemetry.content import JSON_TYPE
 from nexus.telemetry.errors import FrameError
 from nexus.telemetry.frame import Frame, pack_frames, unpack_frames
 

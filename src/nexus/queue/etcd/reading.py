@@ -17,7 +17,7 @@ from nexus.queue.etcd.layout import Layout, Slot, timestamp_ns_of
 from nexus.queue.etcd.planning import Found, Listing, Piece, found
 from nexus.queue.etcd.positions import Window
 from nexus.queue.port import Batch, Received
-from nexus.telemetry.codec import JSON_TYPE
+from nexus.telemetry.content import JSON_TYPE
 
 LIST_KEYS: Final = 20_000  # of one answer
 PAGE_BYTES: Final = 8 << 20

@@ -112,18 +112,19 @@ class InfluxLock:
             self._state = self._journal.append(self._state, self._claim.epoch, entry)
             return self._state
 
-    def begun(self, app: str, number: int, now_us: int) -> int:
-        """When a batch was begun first: what it refuses has that time in every replay."""
+    def begun(self, app: str, number: int, now_us: int) -> tuple[int, bool]:
+        """When a batch was begun first, and whether it was before: what it refuses has that time
+        in every replay."""
         rows = self.influx.tell(
             f"SELECT said FROM {place_of('begun')} WHERE app = $app", {"app": tag_text(app)}
         )
         if rows:
             said = json.loads(rows[0]["said"])
             if said["number"] == number:
-                return int(said["at"])
+                return int(said["at"]), True
         said = text_field(json.dumps({"number": number, "at": now_us}))
         self.influx.write(OWN, f"{series_key('begun', {'app': app})} said={said} 0\n".encode())
-        return now_us
+        return now_us, False
 
     def release(self) -> None:
         """Let others write; safe to call twice."""

@@ -39,7 +39,13 @@ _QUOTED: Final = pa.schema([field.with_name(f'"{field.name}"') for field in QUAR
 
 
 def quarantine(
-    influx: Influx, database: Database, span: Span, reasons: tuple[str, ...], page: Page
+    influx: Influx,
+    database: Database,
+    span: Span,
+    reasons: tuple[str, ...],
+    page: Page,
+    *,
+    is_there: bool,
 ) -> pa.Table:
     """A page of what was refused; see the port."""
     limit = checked_limit(page)
@@ -47,6 +53,8 @@ def quarantine(
     where.during("refused", [Stretch(span.start_us, span.end_us + 1)])
     where.among("reason", reasons)
     where.after(_KEY, _QUOTED, page)
+    if not is_there:
+        return QUARANTINE_ROWS.empty_table()
     spread = Stretch(span.start_us, span.end_us + 1 + SPREAD_NS // 1000)
     places = _asked(influx, _PLACES, spread, f" LIMIT {ROWS_MAX + 1}")
     if places.num_rows > ROWS_MAX:

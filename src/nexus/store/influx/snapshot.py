@@ -67,7 +67,10 @@ class InfluxSnapshot:
 
     def quarantine(self, span: Span, reasons: tuple[str, ...], page: Page) -> pa.Table:
         influx, database = self._ways.reader.influx, self._ways.database
-        return self._answer(lambda _: quarantine(influx, database, span, reasons, page))
+        version = self._state.versions.get("quarantine", 0)
+        return self._answer(
+            lambda _: quarantine(influx, database, span, reasons, page, is_there=version > 0)
+        )
 
     def tables(self) -> pa.Table:
         return self._answer(lambda asking: tables(self._ways, asking.state))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import ssl
 import time
 import zlib
@@ -31,6 +32,7 @@ _GZIP_LEVEL: Final = 1
 _GZIP_LEAST: Final = 1024  # bytes
 _CHUNK: Final = "10000"  # rows that the server sends at once
 _OVERLOADED: Final = (408, 429, 500, 502, 503, 504)
+_LIMIT: Final = re.compile(r" LIMIT \d+$")
 _HEAD: Final = b"\n\nname,tags,"  # of the second answer
 
 
@@ -111,7 +113,7 @@ class Influx:
             return schema.empty_table()
         end = said.rfind(_HEAD)
         if end < 0:  # the statement was not answered to its end: the other form says why
-            self.tell(statement.partition(" INTO ")[0] + " LIMIT 1", params)
+            self.tell(f"{_LIMIT.sub('', statement)} LIMIT 1", params)
             raise TooSlow(f"store {self.place}: an answer broke off")
         return _table(said[: end + 1], schema)
 
@@ -173,7 +175,7 @@ def _reason(answer: httpx.Response) -> str:
     try:
         said = str(answer.json()["error"])
     except (ValueError, KeyError, TypeError):
-        said = answer.text.strip().partition("\n")[0]
+        said = answer.text.strip().removeprefix("error\n").partition("\n")[0]
     return f"{said[:500]} (HTTP {answer.status_code})"
 
 

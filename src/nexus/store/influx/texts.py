@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pajson
 
 from nexus.store.errors import StoreAway
 from nexus.store.influx.layout import CONTEXT, TEXTS, place_of
@@ -33,10 +34,10 @@ _SCHEMA: Final = pa.schema(
     [
         pa.field("time", pa.int64()),
         pa.field(CONTEXT, pa.string()),
-        *(pa.field(name, pa.string()) for name in TEXTS),
+        pa.field("said", pa.string()),
     ]
 )
-_NAMES: Final = ", ".join(f'"{name}"' for name in _SCHEMA.names[1:])
+_SAID: Final = pa.schema([pa.field(name, pa.string()) for name in TEXTS])
 # Of a GPU these are not in the tags of a series: which GPUs they mean is looked up.
 _OF_GPU: Final = ("hostnames", "clusters", "models", "gpus")
 
@@ -62,9 +63,10 @@ class _Known:
         new = told.take(first.filter(is_new))
         if not new.num_rows:
             return
+        texts = _texts(new.column("said"))
         self.names = pa.concat_arrays([self.names, in_one_piece(new.column(CONTEXT))])
         for name in TEXTS:
-            column = pa.chunked_array([self.columns[name], encoded(new.column(name))])
+            column = pa.chunked_array([self.columns[name], encoded(texts.column(name))])
             self.columns[name] = encoded(column)
         series = combine([self.columns[name] for name in SERIES_COLUMNS])
         self.series = series.codes.to_numpy(zero_copy_only=False).astype(np.int32)
@@ -144,7 +146,7 @@ class Texts:
 
     def _newest(self, identity: str, version: int) -> _Known:
         known = self._of(identity)
-        if known.version != version:
+        if known.version != version and identity:  # without one there is no store yet
             self._learn(known.newest - _OVERLAP_US)
             known.version = version
         return known
@@ -156,5 +158,18 @@ class Texts:
 
     def _learn(self, since: int) -> None:
         where = f" WHERE time >= {max(since, 0)}u"
-        statement = f"SELECT {_NAMES} FROM {place_of('contexts')}{where}"
+        statement = f'SELECT "{CONTEXT}", "said" FROM {place_of("contexts")}{where}'
         self._known.learn(self._influx.ask(statement, None, _SCHEMA))
+
+
+def _texts(said: pa.ChunkedArray) -> pa.Table:
+    """Objects of JSON as columns."""
+    data = "\n".join(said.to_pylist()).encode()
+    return pajson.read_json(
+        pa.BufferReader(data),
+        # In one block: an object that goes over the end of one is refused.
+        read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pajson.ParseOptions(
+            explicit_schema=_SAID, unexpected_field_behavior="ignore"
+        ),
+    )

@@ -7,6 +7,7 @@ the process, with the beginning of the line that its readings have.
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -17,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nexus.store.influx.journal import Came
-from nexus.store.influx.layout import CONTEXT, OWN, READING_TAGS, TEXTS
+from nexus.store.influx.layout import CONTEXT, OWN, READING_TAGS, TEXTS, place_of
 from nexus.store.influx.lines import lines, series_key, text_fields
+from nexus.store.influx.reading import conditions, during
 from nexus.store.influx.talking import Influx
-from nexus.store.port import RAW_MAX
-from nexus.store.questions.spans import DAY, HOUR, MINUTE
-from nexus.telemetry.reading import in_one_piece
+from nexus.store.port import ANY, RAW_MAX
+from nexus.store.questions.spans import DAY, HOUR, MINUTE, Stretch
+from nexus.telemetry.reading import ENCODED_TEXT, encoded, in_one_piece
 from nexus.telemetry.scalars import NO, scalar
 
 Tell = Callable[[pa.Array], pa.Table]  # given numbers of contexts, their TEXTS and `hash`
@@ -33,6 +35,8 @@ _BITS: Final = 2**64 - 1
 # Rows that were refused at one moment lie apart by nanoseconds, as their places in the queue do.
 _ROW_BITS: Final = 14
 SPREAD_NS: Final = 2**36
+_TAGS: Final = tuple(name for name in READING_TAGS if name != CONTEXT)
+_THERE: Final = pa.schema([pa.field("time", pa.int64()), pa.field(CONTEXT, ENCODED_TEXT)])
 _NOTHING: Final = scalar(None, pa.float64())
 
 
@@ -62,14 +66,18 @@ class Contexts:
         texts = {name: told.column(name).cast(pa.string()) for name in TEXTS}
         names = [context_name(number) for number in numbers.to_pylist()]
         of_contexts = pa.array([f"contexts,{CONTEXT}={name}" for name in names], pa.string())
-        fields = [(name, text_fields(in_one_piece(column))) for name, column in texts.items()]
+        rows = [
+            dict(zip(TEXTS, row, strict=True))
+            for row in zip(*(texts[name].to_pylist() for name in TEXTS), strict=True)
+        ]
+        # One field, not one for each text: fields are what a new series costs.
+        said = text_fields(pa.array([json.dumps(row, ensure_ascii=False) for row in rows]))
         now = pa.repeat(scalar(time.time_ns() // 1000, pa.int64()), len(names))
-        for body in lines(of_contexts, fields, now):
+        for body in lines(of_contexts, [("said", said)], now):
             influx.write(OWN, body)
-        said = {name: texts[name].to_pylist() for name in READING_TAGS if name != CONTEXT}
-        rows = zip(names, *said.values(), strict=True)
         made = [
-            series_key("readings", dict(zip((CONTEXT, *said), row, strict=True))) for row in rows
+            series_key("readings", {CONTEXT: name, **{tag: row[tag] for tag in _TAGS}})
+            for name, row in zip(names, rows, strict=True)
         ]
         self._numbers = pa.concat_arrays([self._numbers, numbers])
         self._keys = pa.concat_arrays([self._keys, pa.array(made, pa.string())])
@@ -111,6 +119,27 @@ class Writer:
         self._came += came_of(moments.to_numpy(), ingested.to_numpy())
         self.readings += rows.num_rows
 
+    def is_stored(self, rows: pa.Table, uuids: pa.ChunkedArray) -> pa.Array:
+        """Which of these readings, of these GPUs, are there already."""
+        moments = in_one_piece(rows.column("timestamp")).cast(pa.int64())
+        ends = pc.min_max(moments)
+        stretch = Stretch(ends["min"].as_py(), ends["max"].as_py() + 1)
+        there = [
+            self._influx.ask(
+                f'SELECT "ingested", "{CONTEXT}" FROM {place_of("readings")}'
+                f" WHERE {during(stretch)}{where}",
+                params,
+                _THERE,
+            )
+            for where, params in conditions(ANY, pc.unique(uuids.cast(pa.string())).to_pylist())
+        ]
+        found = pa.concat_tables(there)
+        names = pc.dictionary_encode(in_one_piece(rows.column(CONTEXT)))
+        said = pa.array([context_name(n) for n in names.dictionary.to_pylist()], pa.string())
+        known = _identities(found.column("time"), encoded(found.column(CONTEXT)))
+        own = pa.DictionaryArray.from_arrays(names.indices, said)
+        return pc.is_in(_identities(moments, own), value_set=known)
+
     def refuse(self, rows: pa.Table) -> None:
         """Store rows of `quarantine`, less their day."""
         raw = rows.column("raw").to_pylist()
@@ -138,6 +167,13 @@ class Writer:
         for body in lines(keys, fields, pa.array(refused.to_numpy() * 1000 + places % SPREAD_NS)):
             self._influx.write("quarantine", body, precision="n")
         self.refused += rows.num_rows
+
+
+def _identities(moments: pa.Array | pa.ChunkedArray, contexts: pa.DictionaryArray) -> pa.Array:
+    """What tells readings apart, as a text."""
+    whole = moments.combine_chunks() if isinstance(moments, pa.ChunkedArray) else moments
+    names = contexts.dictionary.take(contexts.indices)
+    return pc.binary_join_element_wise(names, whole.cast(pa.string()), scalar(" ", pa.string()))
 
 
 def came_of(moments: _Moments, ingested: _Moments) -> list[Came]:

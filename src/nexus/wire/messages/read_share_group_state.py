@@ -1,6 +1,7 @@
 """ReadShareGroupState (key 84): what is stored of a group in a partition; one broker asks another.
 
-Whoever reads with a leader epoch shuts out all who lead in an earlier one.
+Whoever reads with a leader epoch shuts out all who lead in an earlier one. Without a group, which
+Kafka has no use for, the answer names the groups that have a state, in a field of ours.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from nexus.wire.fields import (
+    OWN_TAGS,
+    Kind,
     array,
     int8,
     int16,
@@ -64,6 +67,7 @@ class PartitionResult:
     state_epoch: int = int32()
     start_offset: int = int64()
     state_batches: list[StateBatch] = array(StateBatch)
+    groups: list[str] = array(Kind.STRING, tag=OWN_TAGS)
 
 
 @structure

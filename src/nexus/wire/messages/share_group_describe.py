@@ -1,6 +1,7 @@
 """ShareGroupDescribe (key 77): shows share groups, their members and what they read.
 
-Only version 1 exists.
+Only version 1 exists. Fields with a tag from 10,000 on are ours: what the broker that answers
+leads, whether it coordinates the group or not.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from nexus.wire.fields import (
+    OWN_TAGS,
     Kind,
     array,
     boolean,
     int16,
     int32,
+    int64,
     message,
     string,
     struct,
@@ -59,6 +62,26 @@ class Member:
 
 
 @structure
+class Queue:
+    """How far the group is in a partition: all before `start_offset` is finished."""
+
+    topic_name: str = string()
+    partition: int = int32()
+    start_offset: int = int64()
+    end_offset: int = int64()
+    waiting: int = int64()
+    in_flight: int = int64()
+
+
+@structure
+class Reader:
+    """Who takes messages here now, for itself or for others."""
+
+    member_id: str = string()
+    client_host: str = string()
+
+
+@structure
 class DescribedGroup:
     """A group and its members."""
 
@@ -71,6 +94,8 @@ class DescribedGroup:
     assignor_name: str = string()
     members: list[Member] = array(Member)
     authorized_operations: int = int32(default=-(2**31))
+    queues: list[Queue] = array(Queue, tag=OWN_TAGS)
+    readers: list[Reader] = array(Reader, tag=OWN_TAGS + 1)
 
 
 @message("1", flexible="0+")

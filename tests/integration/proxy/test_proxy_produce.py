@@ -16,41 +16,10 @@ from nexus.queue.partitioners import murmur2
 from support.broker import BrokerProcess
 from support.confluent import values_in
 from support.needs import need_program
-from support.proxies import ProxyProcess
+from support.proxies import Proxies, ProxyProcess
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(240)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("proxy-broker"))
-    made.start()
-    yield made
-    assert made.faults() == []
-    made.kill()
-
-
-@pytest.fixture(scope="module")
-def proxies(
-    broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[ProxyProcess, ProxyProcess]]:
-    folder = tmp_path_factory.mktemp("proxies")
-    made = [ProxyProcess(folder / name, broker.bootstrap) for name in ("one", "two")]
-    try:
-        for proxy in made:
-            proxy.start()
-        yield made[0], made[1]
-        for proxy in made:
-            assert "Traceback" not in proxy.said
-    finally:
-        for proxy in made:
-            proxy.stop()
-
-
-@pytest.fixture
-def proxy(proxies: tuple[ProxyProcess, ProxyProcess]) -> ProxyProcess:
-    return proxies[0]
 
 
 def everything(broker: BrokerProcess, topic: str, partitions: int = 12) -> list[bytes | None]:
@@ -84,7 +53,8 @@ def test_raw_bytes_arrive_as_they_were(broker: BrokerProcess, proxy: ProxyProces
 def test_concurrent_single_messages_are_all_written_once(
     broker: BrokerProcess, proxy: ProxyProcess
 ) -> None:
-    before = broker.metric("nexus_broker_requests_total", api="Produce")
+    before = broker.metric("nexus_broker_request_seconds_count", api="produce")
+    connections = broker.metric("nexus_broker_connections_accepted_total")
     with httpx.Client(base_url=proxy.url, timeout=60) as client, ThreadPoolExecutor(16) as pool:
 
         def send(number: int) -> str:
@@ -94,9 +64,10 @@ def test_concurrent_single_messages_are_all_written_once(
 
         ids = list(pool.map(send, range(400)))
     assert len(set(ids)) == 400
+    # They share connections, and those that waited together went in one request.
+    assert broker.metric("nexus_broker_connections_accepted_total") - connections < 10
+    assert 0 < broker.metric("nexus_broker_request_seconds_count", api="produce") - before < 400
     assert sorted(int(v or b"") for v in everything(broker, "many")) == list(range(400))
-    # Those that waited together went in one request.
-    assert broker.metric("nexus_broker_requests_total", api="Produce") - before < 400
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
@@ -140,7 +111,7 @@ def test_acks_say_how_safe_a_message_must_be(
 
 
 def test_a_key_makes_a_retry_safe_at_any_instance_and_after_a_restart(
-    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+    broker: BrokerProcess, proxies: Proxies
 ) -> None:
     one, two = proxies
 
@@ -166,9 +137,53 @@ def _written(answer: httpx.Response) -> Any:
     return answer.json() if answer.status_code == 200 else None
 
 
-def test_a_batch_with_a_key_is_written_once(
-    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+def test_a_retry_finds_what_a_proxy_wrote_that_was_killed_in_mid_request(
+    broker: BrokerProcess, proxies: Proxies, tmp_path: Path
 ) -> None:
+    third = ProxyProcess(tmp_path / "third", broker.bootstrap).start()
+    third.produce("mid", 0, partition=0)
+    body, headers = {"payload": 1}, {"Idempotency-Key": "mid"}
+    with ThreadPoolExecutor(1) as pool, broker.paused():
+        asked = pool.submit(
+            third.post, "/produce?topic=mid&partition=0", json=body, headers=headers
+        )
+        # The request is with the broker, which answers when it is awake: to nobody.
+        wait_until(lambda: _in_flight(third), within=30, what="the request to be sent")
+        third.kill()
+        with pytest.raises(httpx.HTTPError):
+            asked.result()
+    retries = [
+        proxy.post("/produce?topic=mid&partition=0", json=body, headers=headers).json()
+        for proxy in proxies
+    ]
+    assert [retry["id"] for retry in retries] == ["0-1", "0-1"]
+    assert values_in(broker.bootstrap, "mid", 0) == [b"0", b"1"]
+
+
+def _in_flight(proxy: ProxyProcess) -> bool:
+    return any(one["in_flight"] for one in proxy.get("/status").json()["brokers"])
+
+
+def test_a_queue_that_is_deep_enough_answers_429(proxies: Proxies) -> None:
+    one, two = proxies
+    configs = {"queue.max.depth": "3"}
+    wanted = {"name": "deep", "partitions": 1, "configs": configs}
+    assert one.post("/topics", json=wanted).status_code == 201
+    params = {"topic": "deep", "group": "g"}
+    for number in range(3):
+        one.produce("deep", number)
+    held = wait_until(
+        lambda: one.get("/poll", params={**params, "wait": "1s"}).json()["messages"], within=20
+    )
+    for path, body in (("/produce", {"payload": 3}), ("/produce/batch", [{"payload": 3}])):
+        full = two.post(path, params={"topic": "deep"}, json=body)
+        assert (full.status_code, full.json()["type"]) == (429, "urn:nexus:problem:queue-full")
+        assert full.headers["retry-after"]
+    assert two.post("/ack", params=params, json={"id": held[0]["id"]}).is_success
+    one.produce("deep", 3)
+
+
+def test_a_batch_with_a_key_is_written_once(broker: BrokerProcess, proxies: Proxies) -> None:
     items = [{"payload": n, "key": f"k{n}"} for n in range(300)]
     answers = [
         proxy.post("/produce/batch?topic=once-b", json=items, headers={"Idempotency-Key": "b"})
@@ -259,7 +274,7 @@ def test_without_a_broker_it_says_so_and_when_to_come_again(tmp_path: Path) -> N
 
 
 def test_over_a_restart_of_the_only_broker_every_answer_is_true(
-    broker: BrokerProcess, proxies: tuple[ProxyProcess, ProxyProcess]
+    broker: BrokerProcess, proxies: Proxies
 ) -> None:
     proxy = proxies[1]
     stopping = threading.Event()

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 
 from nexus.cluster.assignment.port import Node, Wanted
 from nexus.cluster.assignment.ring import RingStrategy
 from nexus.queue.partitioners import murmur2
-from support.cluster import BrokerCluster
+from support.cluster import START_SECONDS, BrokerCluster
 from support.confluent import values_in
-from support.proxies import ProxyProcess
+from support.proxies import Proxies, ProxyProcess, two_proxies
+from support.proxy_load import Load
+from support.queue_run import QueueRun, judge
+from support.taking import take_all
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
+
+
+def everything(cluster: BrokerCluster, topic: str, partitions: int) -> list[list[bytes | None]]:
+    return [values_in(cluster.bootstrap, topic, number) for number in range(partitions)]
 
 
 @pytest.fixture
@@ -70,60 +74,53 @@ def test_static_owners_follow_the_ring_and_keys_go_on_while_one_is_down(
         return bool(proxy.produce("ring", "home", key=key)["partition"] == 0)
 
     wait_until(is_at_home, within=60, what="the key at home again")
+    taken = take_all(proxy, "ring", sum(map(len, everything(cluster, "ring", 12))))
+    homes = {one["headers"].get("home-partition") for one in taken if one["payload"] == "moved"}
+    assert homes == {"0"}
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[BrokerCluster, ProxyProcess]]:
-    made = BrokerCluster(tmp_path / "cluster")
-    proxy: ProxyProcess | None = None
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerCluster, Proxies]]:
+    folder = tmp_path_factory.mktemp("proxied-cluster")
+    made = BrokerCluster(folder / "cluster")
     try:
         made.start()
-        proxy = ProxyProcess(tmp_path / "proxy", made.bootstrap).start()
-        yield made, proxy
-        assert "Traceback" not in proxy.said
+        with two_proxies(folder, made.bootstrap) as proxies:
+            yield made, proxies
     finally:
-        if proxy is not None:
-            proxy.stop()
         made.stop()
 
 
 def test_no_request_fails_when_a_leader_is_killed_and_none_is_written_twice(
-    cluster: tuple[BrokerCluster, ProxyProcess],
+    cluster: tuple[BrokerCluster, Proxies],
 ) -> None:
-    brokers, proxy = cluster
+    brokers, proxies = cluster
     wanted = {"name": "moving", "partitions": 3, "replication": 3}
-    assert proxy.post("/topics", json=wanted).status_code == 201
-    brokers.wait_in_sync("moving")
-    stopping = threading.Event()
-    written: list[int] = []
-    refused: list[str] = []
-
-    def send(worker: int) -> None:
-        number = 0
-        with httpx.Client(base_url=proxy.url, timeout=90) as client:
-            while not stopping.is_set():
-                payload = worker * 1_000_000 + number
-                path = f"/produce?topic=moving&key=k{number}"
-                answer = client.post(path, json={"payload": payload})
-                if answer.status_code == 200:
-                    written.append(payload)
-                else:
-                    refused.append(answer.text)
-                number += 1
-
-    with ThreadPoolExecutor(4) as pool:
-        sending = [pool.submit(send, worker) for worker in range(4)]
-        wait_until(lambda: len(written) > 50, within=60, what="messages to flow")
+    assert proxies[0].post("/topics", json=wanted).status_code == 201
+    brokers.wait_in_sync("moving", within=60)
+    load = Load(proxies, "moving")
+    with load.running(4):
+        wait_until(lambda: len(load.written) > 50, within=60, what="messages to flow")
         killed = brokers.leader("moving", 0)
+        struck = time.monotonic()
         brokers.brokers[killed].kill()
-        began = time.monotonic()
-        parts = {n for n in range(3) if brokers.leader("moving", n) == killed} or {0}
-        so_far = len(written)
-        wait_until(lambda: len(written) > so_far + 100, within=60, what="them to go on")
-        print(f"partitions {parts} moved, flowing again after {time.monotonic() - began:.1f} s")
-        stopping.set()
-        for one in sending:
-            one.result()
-    assert refused == []
-    found = [int(v or b"") for n in range(3) for v in values_in(brokers.bootstrap, "moving", n)]
-    assert sorted(found) == sorted(written)
+        so_far = len(load.written)
+        wait_until(lambda: len(load.written) > so_far + 200, within=90, what="them to go on")
+    print(f"no answer for {load.silence(struck):.2f} s when a leader was killed")
+    assert load.refused == []
+    assert all("a partition moved" in proxy.said for proxy in proxies)
+    found = [int(v or b"") for part in everything(brokers, "moving", 3) for v in part]
+    assert sorted(found) == sorted(load.written)
+    brokers.brokers[killed].spawn()
+    brokers.brokers[killed].wait_ready(within=START_SECONDS)
+
+
+@pytest.mark.timeout(400)
+def test_none_is_lost_and_none_comes_after_its_acknowledgement(
+    cluster: tuple[BrokerCluster, Proxies], tmp_path: Path
+) -> None:
+    run = QueueRun(*cluster, tmp_path, count=3_000, seed=1)
+    run.work(["proxy killed", "consumer killed", "leader killed"], workers=3)
+    judge(run)
+    for broker in cluster[0].brokers.values():
+        assert broker.faults() == []

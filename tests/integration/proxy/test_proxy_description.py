@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
 
 from nexus.proxy.openapi import description_of
 from nexus.proxy.table import ROUTES
-from support.broker import BrokerProcess
-from support.proxies import ProxyProcess
+from support.proxies import Proxies
 
+TOPICS = ("described-1", "described-2")
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -41,7 +40,7 @@ def described() -> dict[str, Any]:
         for operation in path.values():
             for parameter in operation["parameters"]:
                 if parameter["name"] == "topic":
-                    parameter["schema"] = {"type": "string", "enum": ["one", "two"]}
+                    parameter["schema"] = {"type": "string", "enum": list(TOPICS)}
                 if parameter["name"] == "wait":
                     parameter["schema"] = {"type": "string", "enum": ["0s", "10ms"]}
                     parameter["required"] = True
@@ -54,22 +53,10 @@ Case = schemathesis.Case[Any]
 schema = schemathesis.openapi.from_dict(described())
 
 
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
-    folder = tmp_path_factory.mktemp("described-proxy")
-    broker = BrokerProcess(folder / "broker")
-    broker.start()
-    process = ProxyProcess(folder / "proxy", broker.bootstrap)
-    try:
-        process.start()
-        for topic in ("one", "two"):
-            process.produce(topic, 1)
-        yield process
-        assert process.stop() == 0
-        assert "Traceback" not in process.said
-    finally:
-        process.stop()
-        broker.kill()
+@pytest.fixture(scope="module", autouse=True)
+def topics(proxies: Proxies) -> None:
+    for topic in TOPICS:
+        proxies[0].produce(topic, 1)
 
 
 @schema.parametrize()
@@ -80,5 +67,5 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
     suppress_health_check=list(HealthCheck),
     derandomize=True,
 )
-def test_every_answer_is_as_described(case: Case, proxy: ProxyProcess) -> None:
-    case.call_and_validate(base_url=proxy.url, checks=CHECKS)
+def test_every_answer_is_as_described(case: Case, proxies: Proxies) -> None:
+    case.call_and_validate(base_url=proxies[0].url, checks=CHECKS)

@@ -1,4 +1,4 @@
-"""`nexus proxy`: the HTTP front door of a queue."""
+"""`nexus proxy`: the HTTP front door of a queue; without a command it serves."""
 
 from functools import partial
 from typing import Annotated
@@ -6,15 +6,29 @@ from typing import Annotated
 import typer
 
 from nexus.cli.config_place import loaded
-from nexus.cli.lazy import single_app
+from nexus.cli.lazy import lazy_app
 from nexus.cli.options import ConfigFile
-from nexus.settings.options import FlagValue
+from nexus.settings.options import flags_given
 
-app = single_app()
+_HELP = """Let any HTTP client write to a queue, take messages from it and acknowledge them.
+
+Run as many as you like behind any load balancer: each finds the right broker by itself and keeps
+nothing that another would miss.
+
+\b
+Examples:
+  nexus proxy
+  nexus proxy --brokers broker-1:9092,broker-2:9092 --port 8088
+  BROKER_SERVICE=msg-queue BROKER_COUNT=3 nexus proxy --host 0.0.0.0
+  nexus proxy status --url http://127.0.0.1:8088
+"""
+
+app = lazy_app(_HELP, {"status": "nexus.cli.proxy.status"})
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def proxy(
+    context: typer.Context,
     *,
     config: ConfigFile = None,
     brokers: Annotated[
@@ -38,18 +52,10 @@ def proxy(
         str | None,
         typer.Option(metavar="HOST", help="0.0.0.0 opens it to the network. (default 127.0.0.1)"),
     ] = None,
-) -> int:
-    """Let any HTTP client write to a queue, take messages from it and acknowledge them.
-
-    Run as many as you like behind any load balancer: each finds the right broker by itself and
-    keeps nothing that another would miss.
-
-    \b
-    Examples:
-      nexus proxy
-      nexus proxy --brokers broker-1:9092,broker-2:9092 --port 8088
-      BROKER_SERVICE=msg-queue BROKER_COUNT=3 nexus proxy --host 0.0.0.0
-    """
+) -> int | None:
+    """Without a command: serve."""
+    if context.invoked_subcommand is not None:
+        return None
     given = {
         "proxy.brokers": ("--brokers", brokers),
         "proxy.mode": ("--mode", mode),
@@ -58,9 +64,7 @@ def proxy(
     }
     from nexus.settings.proxy import SECTION, ProxySection, load_proxy_settings
 
-    flags = {
-        key: FlagValue(flag, value) for key, (flag, value) in given.items() if value is not None
-    }
+    flags = flags_given(given)
     load = partial(load_proxy_settings, flags=flags)
     settings, follow = loaded(config, load, {SECTION: ProxySection})
     from nexus.proxy.main import run
