@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from nexus.lake.errors import StoreError
@@ -10,6 +12,11 @@ from nexus.store.influx.journal import Came, State, day_of
 from nexus.store.influx.layout import policy_of
 from nexus.store.influx.talking import Influx
 from nexus.store.port import TABLE_ROWS
+
+_TIMES: Final = ("oldest", "newest", "last_commit")
+_PLAIN: Final = pa.schema(
+    [pa.field(f.name, pa.int64()) if f.name in _TIMES else f for f in TABLE_ROWS]
+)
 
 
 def tables(ways: Ways, state: State) -> pa.Table:
@@ -34,13 +41,7 @@ def tables(ways: Ways, state: State) -> pa.Table:
                 "last_commit": state.changed[name],
             }
         )
-    plain = pa.schema(
-        [f if f.name not in _TIMES else pa.field(f.name, pa.int64()) for f in TABLE_ROWS]
-    )
-    return pa.Table.from_pylist(rows, plain).cast(TABLE_ROWS)
-
-
-_TIMES = ("oldest", "newest", "last_commit")
+    return pa.Table.from_pylist(rows, _PLAIN).cast(TABLE_ROWS)
 
 
 def _ends(hours: list[Came]) -> dict[str, int | None]:

@@ -60,6 +60,7 @@ class InfluxLock:
         self.place = place
         self.influx = Influx(place)
         self._owner = owner
+        self._id = secrets.token_hex(8)
         self._clock = clock
         self._sleep = sleep
         self._guard = threading.RLock()
@@ -146,12 +147,13 @@ class InfluxLock:
             make(self.influx)
         check_policies(self.influx)
         last = self._current()
-        if last is not None and last.id and not self._is_gone(last):
+        is_free = last is None or last.id in ("", self._id)  # or was claimed by an earlier try
+        if last is not None and not is_free and not self._is_gone(last):
             raise _Taken(self.place, last.owner or "another collector")
         mine = Claim(
             1 if last is None else last.epoch + 1,
             self._owner,
-            secrets.token_hex(8),
+            self._id,
             _host(),
             os.getpid(),
             _started(os.getpid()),

@@ -73,7 +73,7 @@ class Reader:
         told = self.texts.of(state.identity, rows.column(CONTEXT))
         if name != "readings":
             return pa.table({**_windows(rows), **told.texts()})
-        rows, told = _each_once(rows, told)
+        rows, told = each_once(rows, told)
         return pa.table({**readings_of(rows), **told.texts()})
 
     def rows(
@@ -155,7 +155,7 @@ def _windows(rows: pa.Table) -> dict[str, Any]:
     }
 
 
-def _each_once(rows: pa.Table, told: Told) -> tuple[pa.Table, Told]:
+def each_once(rows: pa.Table, told: Told) -> tuple[pa.Table, Told]:
     """Of readings with one identity and different contexts, the one that was taken first."""
     if len(told.series) == len(np.unique(told.series)):
         return rows, told  # no series has two contexts

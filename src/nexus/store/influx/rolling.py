@@ -20,7 +20,7 @@ from nexus.store.influx.journal import Came, Entry, State, day_of
 from nexus.store.influx.layout import CONTEXT, VALUES, place_of
 from nexus.store.influx.lines import lines, series_key, text_fields
 from nexus.store.influx.lock import InfluxLock
-from nexus.store.influx.reading import READING, Reader, during
+from nexus.store.influx.reading import READING, Reader, during, each_once
 from nexus.store.port import ANY, Selection
 from nexus.store.questions import parts
 from nexus.store.questions.database import Database
@@ -74,21 +74,20 @@ class Roller:
         )
         upto = before[1] if waits else state.version
         due = self._due(state, before, closed, upto)
-        counted: list[Came] = []
-        exact: list[Came] = []
+        counted: dict[str, list[Came]] = {self.name: []}
         for hour, windows in groupby(due, lambda start: floor(start, HOUR)):
             if stopped():
                 return {"closed": before[0], "version": before[1]}
             rows = self._compute(state, list(windows))
-            counted += self._counted(hour, now)
-            if self._width == HOUR and rows:
-                known = state.held.get("readings", {}).get(hour)
-                exact += [known._replace(rows=rows)] if known is not None else []
+            counted[self.name] += self._counted(hour, now)
+            known = state.held.get("readings", {}).get(hour)
+            if self._width == HOUR and known is not None:
+                # Copies under other contexts were counted when they came.
+                counted.setdefault("readings", []).append(known._replace(rows=rows))
         if not waits:
             self._late_at = now
         if (closed, upto) != before:
-            said = {self.name: counted} | ({"readings": exact} if exact else {})
-            lock.commit(Entry(now, counted=said, rolled={self.name: (closed, upto)}))
+            lock.commit(Entry(now, counted=counted, rolled={self.name: (closed, upto)}))
         return {"closed": closed, "version": upto}
 
     def _next_closed(self, state: State, now: int, grace: int) -> int:
@@ -148,7 +147,7 @@ class Roller:
 
     def _windows(self, state: State, stretch: Stretch, which: Selection) -> pa.Table:
         rows = self._reader.rows(state, "readings", READING, [stretch], which)
-        told = self._reader.texts.of(state.identity, rows.column(CONTEXT))
+        rows, told = each_once(rows, self._reader.texts.of(state.identity, rows.column(CONTEXT)))
         table = pa.table(
             {
                 "timestamp": rows.column("time").cast(TIMESTAMP),

@@ -51,6 +51,7 @@ class Influx:
         tries: int = TRIES,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.place = place
         self._tries = tries
@@ -62,6 +63,7 @@ class Influx:
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
             verify=_trust(place),
             trust_env=False,
+            transport=transport,
         )
 
     def close(self) -> None:
