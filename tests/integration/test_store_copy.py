@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nexus.pipeline.moving import postgres
 from nexus.pipeline.moving.copying import copied, planned
 from nexus.pipeline.moving.opening import opened
 from nexus.store.port import ANY, Page, Span
+from nexus.store.postgres.retention import sweep
 from nexus.telemetry.tables import TABLES
 from support.derived import HOUR, MINUTE, NOON, canonical, expected_rollup, same_rows
 from support.etcd_stores import opened_at
@@ -209,6 +211,34 @@ def test_what_is_copied_to_postgresql_is_rolled_up_there(
         before, after = old.snapshot(), new.snapshot()
         assert after.gpus(ANY, (), ALL).equals(before.gpus(ANY, (), ALL))
         assert after.latest(ANY, ALL).equals(before.latest(ANY, ALL))
+
+
+def test_rollups_whose_readings_are_gone_are_copied_and_can_be_asked(
+    stores: Stores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = stores.new("postgres"), stores.new("delta"), stores.new("postgres")
+    old = fleet_readings(random.Random(6), 200, NOON - 40 * DAY, NOON - 40 * DAY + HOUR)
+    new = fleet_readings(random.Random(7), 100, NOON, NOON + HOUR)
+    with PostgresFilled(first) as store:
+        store.add(old)
+        store.add(new)
+        store.roll()
+        now = datetime.fromtimestamp(NOON / 1e6, UTC) + timedelta(days=1)
+        sweep(store.connection, store.turn, {"readings": timedelta(days=30)}, now)
+    span = Span(NOON - 40 * DAY, NOON - 40 * DAY + HOUR - 1)
+    with opened_at(first) as asked:
+        wanted = asked.snapshot().rollups(ANY, span, 60, ALL)
+    assert wanted.num_rows > 100
+    for source, target in ((first, second), (second, third)):
+        for added in (True, False):
+            days = told(capsys, "copy", source, target)["days"]
+            rolled = [day for day in days if day["table"].startswith("rollup")]
+            assert [day["day"] for day in rolled] == ["2025-06-08"] * 2
+            assert [bool(day["added"]) for day in rolled] == [added] * 2
+        with opened_at(target) as asked:
+            assert asked.snapshot().rollups(ANY, span, 60, ALL).equals(wanted)
+            assert asked.snapshot().readings(ANY, Span(0, 2**62), ALL).num_rows == 100
+        assert told(capsys, "verify", target)["ok"]
 
 
 def test_what_the_target_has_stays_and_what_it_cannot_hold_is_told(

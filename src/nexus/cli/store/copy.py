@@ -32,7 +32,7 @@ def copy(
     wait: Wait = False,
     json: JsonFlag = False,
 ) -> int:
-    """Copy readings and quarantine into another store, of whichever kind.
+    """Copy readings, quarantine, and rollups whose readings are gone, into another store.
 
     Every day is read back and compared by count and checksum. What the target has stays as it is:
     to copy again adds nothing, and a copy that was cut short goes on where something is missing.

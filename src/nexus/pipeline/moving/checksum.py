@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from nexus.pipeline.contexts import hashes
 from nexus.pipeline.narrow import context_numbers, series_numbers
 from nexus.store.port import RAW_MAX
-from nexus.telemetry.reading import in_one_piece
+from nexus.telemetry.identity import SERIES_COLUMNS
+from nexus.telemetry.reading import DEVICE_COLUMNS, in_one_piece
 from nexus.telemetry.tables import TABLES
 
 Bits = npt.NDArray[np.uint64]
@@ -29,6 +30,13 @@ _READING_NUMBERS: Final = ("ingested", "value", "source_value")
 _REFUSED: Final = TABLES["quarantine"].schema
 _REFUSED_TEXTS: Final = tuple(f.name for f in _REFUSED if pa.types.is_string(f.type))
 _REFUSED_NUMBERS: Final = ("refused", "partition", "offset", "row")
+_WINDOWS: Final = ("rollup_1m", "rollup_1h")
+_WINDOW_TEXTS: Final = tuple(name for name in DEVICE_COLUMNS if name not in SERIES_COLUMNS)
+_WINDOW_NUMBERS: Final = tuple(
+    field.name
+    for field in TABLES["rollup_1m"].schema
+    if not pa.types.is_string(field.type) and field.name not in ("start", "day")
+)
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _WORD: Final = (1 << 64) - 1
 
@@ -65,7 +73,9 @@ class Digest:
 
 
 def numbers_of(table: str, rows: pa.Table) -> Numbers:
-    """The numbers of rows of `readings` or of `quarantine`."""
+    """The numbers of a table's rows."""
+    if table in _WINDOWS:
+        return _of_windows(rows)
     return _of_readings(rows) if table == "readings" else _of_refused(rows)
 
 
@@ -91,6 +101,15 @@ def _of_readings(rows: pa.Table) -> Numbers:
     return Numbers(which, said)
 
 
+def _of_windows(rows: pa.Table) -> Numbers:
+    series = series_numbers(rows)
+    starts = _mixed(_bits(rows, "start"))
+    which = _mixed(series[0].view(np.uint64) + starts)
+    texts = hashes(rows, _WINDOW_TEXTS, series)
+    said = _joined(texts[0].view(np.uint64) + starts, rows, _WINDOW_NUMBERS)
+    return Numbers(which, said)
+
+
 def _of_refused(rows: pa.Table) -> Numbers:
     """What was refused is told apart by all that it says; of what is too long, its beginning."""
     said = _joined(hashes(rows, _REFUSED_TEXTS)[0].view(np.uint64), rows, _REFUSED_NUMBERS)
@@ -113,7 +132,8 @@ def _bits(rows: pa.Table, name: str) -> Bits:
     """A column's values as whole numbers; null, NaN and what a store keeps for them are one."""
     column = in_one_piece(rows.column(name))
     if not pa.types.is_floating(column.type):
-        bits: Bits = column.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+        whole = pc.fill_null(column.cast(pa.int64()), 0)
+        bits: Bits = whole.to_numpy(zero_copy_only=False).view(np.uint64)
         return bits
     values = column.to_numpy(zero_copy_only=False) + 0.0  # and so is zero, whatever its sign
     values[np.isnan(values)] = np.nan

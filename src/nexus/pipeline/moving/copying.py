@@ -6,14 +6,14 @@ cut short, or is made again, goes on where something is missing; and rows that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from nexus.pipeline.moving.checksum import Digest, digest_of, numbers_of
 from nexus.pipeline.moving.known import ROWS_AT_ONCE, Known, Round, rounds
-from nexus.pipeline.moving.port import COPIED, Place, Slice, Writer, slices
+from nexus.pipeline.moving.port import COPIED, DERIVED, Place, Slice, Writer, slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,20 @@ Watch = Callable[[Told], None]
 
 
 def planned(source: Place, low: int | None, high: int | None) -> list[tuple[Slice, int]]:
-    """The days to copy, each with about how many rows it has."""
-    found = []
-    for table in COPIED:
-        days = source.days(table)
-        found += [(part, days[part.day]) for part in slices(days, table, low, high)]
-    return found
+    """The days to copy, each with about how many rows it has.
+
+    Of rollups those whose readings are gone: nothing can be made of what is not there.
+    """
+    days = {table: source.days(table) for table in (*COPIED, *DERIVED)}
+    for table in DERIVED:
+        gone = days[table].keys() - days["readings"].keys()
+        days[table] = {day: days[table][day] for day in gone}
+    return [
+        (part, days[table][part.day])
+        for table in days
+        for part in slices(days[table], table, low, high)
+        if table in COPIED or part.is_whole
+    ]
 
 
 def copied(
@@ -69,12 +77,12 @@ def copied(
     at_once: int = ROWS_AT_ONCE,
 ) -> Iterator[Copied]:
     """Copy day after day; what became of each."""
-    told = (
-        Told(plan[0][0], 0, len(plan), rows_total=sum(rows for _, rows in plan)) if plan else None
-    )
-    there = {table: target.days(table) for table in COPIED}
+    there = {table: target.days(table) for table in (*COPIED, *DERIVED)}
+    plan = [(part, rows) for part, rows in plan if _is_wanted(part, writer, there["readings"])]
+    if not plan:
+        return
+    told = Told(plan[0][0], 0, len(plan), rows_total=sum(rows for _, rows in plan))
     for number, (part, _) in enumerate(plan, 1):
-        assert told is not None
         told = replace(told, part=part, number=number, doing="copying")
         day = _Day(source, target, writer, told, watch)
         done = day.copy(rounds(there[part.table].get(part.day, 0), at_once))
@@ -83,7 +91,13 @@ def copied(
             watch(replace(told, doing="rolling up"))
             writer.derive()
         yield done
+    watch(replace(told, doing="rolling up"))
     writer.derive()  # also what a copy that was cut short has left
+
+
+def _is_wanted(part: Slice, writer: Writer, readings: Mapping[str, int]) -> bool:
+    """Whether a target takes a day: of which it has readings, it makes rollups itself."""
+    return part.table in writer.tables and (part.table in COPIED or part.day not in readings)
 
 
 class _Day:

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nexus.lake.fence import Fence
+from nexus.lake.fence import REMOVED_APP, Fence
 from nexus.lake.files import NewFile
 from nexus.lake.lock import WriterLock
 from nexus.lake.merge import in_order
@@ -21,7 +21,8 @@ from nexus.lake.table import LakeTable
 from nexus.lake.url import StoreUrl
 from nexus.pipeline.moving.delta_checks import fault_of, fresh_windows, read_errors
 from nexus.pipeline.moving.port import COPIED, DERIVED, Slice, Wait
-from nexus.store.questions.spans import Stretch
+from nexus.store.delta.following import CLOSED_APP
+from nexus.store.questions.spans import SECOND, Stretch
 from nexus.telemetry.tables import TABLES
 
 APP: Final = "copy"  # whose commits these are
@@ -118,6 +119,7 @@ class DeltaPlace:
 class DeltaWriter:
     """See `Writer`; derived tables follow when a collector next writes to the store."""
 
+    tables = (*COPIED, *DERIVED)
     portion_rows = PORTION_ROWS
     derives = False
 
@@ -143,6 +145,18 @@ class DeltaWriter:
             last = table.transaction_version(APP)
             table.append(self._waiting, APP, 0 if last is None else last + 1, self._fence)
             self._waiting = []
+        if part.table in DERIVED:
+            self._note_gone(part)
+
+    def _note_gone(self, part: Slice) -> None:
+        """A day's rollup is all there is of it: nobody computes it again, and it can be asked."""
+        readings, rollup = self._place.table("readings"), self._place.table(part.table)
+        app = f"{REMOVED_APP}{part.day}"
+        if readings.transaction_version(app) is None:
+            readings.commit((), (), {app: 1}, self._fence, once=False)
+        closed = max(rollup.transaction_version(CLOSED_APP) or 0, part.high // SECOND)
+        if closed != rollup.transaction_version(CLOSED_APP):
+            rollup.commit((), (), {CLOSED_APP: closed}, self._fence, once=False)
 
     def derive(self) -> None:
         """It takes Spark: the collector's follower does it, as for any batch."""

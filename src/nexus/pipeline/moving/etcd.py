@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from nexus.etcd import Client, Keys, KeyValue, Put
 from nexus.etcd.blocking import BlockingClient
-from nexus.pipeline.moving.port import Slice, Wait, day_of, start_of
+from nexus.pipeline.moving.port import COPIED, Slice, Wait, day_of, start_of
 from nexus.pipeline.sink.etcd_documents import keep_documents, news_of
 from nexus.store.etcd.decoding import decoded
 from nexus.store.etcd.documents import known_from
@@ -141,6 +141,7 @@ class EtcdPlace:
 class EtcdWriter:
     """See `Writer`; who the GPUs are and their last readings are kept with every portion."""
 
+    tables = COPIED
     portion_rows = PORTION_ROWS
     derives = True
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from nexus.lake.errors import StoreBusy
 from nexus.lake.url import StoreUrl
 from nexus.pipeline.moving.contexts import Contexts
-from nexus.pipeline.moving.port import DERIVED, Slice, Wait, day_of
+from nexus.pipeline.moving.port import COPIED, DERIVED, Slice, Wait, day_of
 from nexus.store.errors import TooMuch
 from nexus.store.influx.journal import Came, Entry, Journal, State
 from nexus.store.influx.layout import place_of
@@ -167,6 +167,7 @@ class InfluxPlace:
 class InfluxWriter:
     """See `Writer`; rollups and `latest` are computed as a collector does it."""
 
+    tables = COPIED
     portion_rows = PORTION_ROWS
     derives = True
 

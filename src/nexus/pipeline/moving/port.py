@@ -90,11 +90,18 @@ class Writer(Protocol):
     portion_rows: int  # that are added at once
     derives: bool  # whether derived tables follow at once; otherwise when a collector next writes
 
+    @property
+    def tables(self) -> Sequence[str]:
+        """Those that it takes rows of."""
+
     def add(self, part: Slice, rows: pa.Table) -> pa.Table:
         """Add rows that are not there; those that the store cannot hold come back."""
 
     def settle(self, part: Slice) -> None:
-        """Return when all that was added of a slice is there for good."""
+        """Return when all that was added of a slice is there for good.
+
+        A day of a rollup is one of which there are no readings any more: that is noted.
+        """
 
     def derive(self) -> None:
         """Bring derived tables up to the readings, if that is done here."""

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from nexus.lake.errors import StoreBusy
 from nexus.pipeline.moving.contexts import Contexts
-from nexus.pipeline.moving.port import Slice, Wait
+from nexus.pipeline.moving.port import COPIED, DERIVED, Slice, Wait
 from nexus.pipeline.moving.postgres_checks import faults_of, fresh_windows
+from nexus.pipeline.moving.postgres_rollups import add_windows, note_gone
 from nexus.store.postgres.asking import READING_FIELDS, WINDOW_FIELDS, column_of, told
 from nexus.store.postgres.connecting import as_store_errors, connect
 from nexus.store.postgres.copying import Records, record_pieces
@@ -170,6 +171,7 @@ class PostgresPlace:
 class PostgresWriter:
     """See `Writer`; derived tables are computed in the database, as a collector has it do."""
 
+    tables = (*COPIED, *DERIVED)
     portion_rows = PORTION_ROWS
     derives = True
 
@@ -184,6 +186,8 @@ class PostgresWriter:
         with as_store_errors(self._lock.place):
             connection, turn = self._lock.held()
             stager = Stager(connection, turn.epoch, self._dictionary)
+            if part.table in DERIVED:
+                return add_windows(connection, turn, stager, part, rows)
             left = (self._readings if part.table == "readings" else self._quarantine)(stager, rows)
             parts = parts_of([stager.finish()])
             merge(connection, turn, APP, last_batch(connection, APP) + 1, parts)
@@ -191,6 +195,9 @@ class PostgresWriter:
 
     def settle(self, part: Slice) -> None:
         """Every portion was a transaction of its own."""
+        if part.table in DERIVED:
+            with as_store_errors(self._lock.place):
+                note_gone(*self._lock.held(), part)
 
     def derive(self) -> None:
         with as_store_errors(self._lock.place):

@@ -19,7 +19,7 @@ from nexus.store.postgres.staging import Parts, staging_name
 from nexus.telemetry.reading import in_one_piece
 from nexus.telemetry.scalars import scalar
 
-_TABLE_IDS: Final = {"gpu_id": "of_gpu", "series_id": "of_series", "context_id": "id"}
+TABLE_IDS: Final = {"gpu_id": "of_gpu", "series_id": "of_series", "context_id": "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Stager:
         if not rows.num_rows:
             return
         made = rows.select(list(READING_NUMBERS))
-        for name, known in _TABLE_IDS.items():
+        for name, known in TABLE_IDS.items():
             made = made.append_column(name, pa.array(np.ascontiguousarray(ids[known])))
         self._days |= _days(made.column("timestamp"))
         self._copy("readings", made)
