@@ -3,9 +3,10 @@
     python bench/store_postgres.py [--quick] [--parts copy,queries,pipeline] [--readings N]
                                    [--json FILE]
 
-`copy` stores batches of a simulated fleet as a collector's task and its driver do, staging and
-commit both counted, and in the same run puts readings into a table with the columns and the key of
-the design by executemany. `queries` fills a store with ten million readings, rolls them up, and
+`copy` stores batches of a simulated fleet as a collector's tasks (two, as on two cores, and one)
+and its driver do, staging and commit both counted, and in the same run puts readings into a table
+with the columns and the key of the design by executemany, which psycopg pipelines, and row by row,
+each row's answer awaited. `queries` fills a store with ten million readings, rolls them up, and
 asks over HTTP what a dashboard asks. `pipeline` is the whole way, from a broker through Spark.
 """
 
@@ -16,9 +17,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import psycopg
@@ -35,13 +37,14 @@ from nexus.bench.local_postgres import LocalPostgres
 from nexus.bench.report import Figure, machine, print_table, save
 from nexus.pipeline.narrow import Narrower
 from nexus.pipeline.sink.postgres_writer import Job, PostgresWriter
+from nexus.store.postgres.connecting import Connection, connect
 from nexus.store.postgres.dictionary import Dictionary
 from nexus.store.postgres.layout import columns
 from nexus.store.postgres.lock import PostgresLock
 from nexus.store.postgres.rolling import WIDTHS, Roller
-from nexus.store.postgres.staging import make_staging, merge
+from nexus.store.postgres.staging import last_batch, make_staging, merge
 from nexus.store.postgres.url import parse_postgres_url
-from nexus.store.postgres.writing import Stager, parts_of
+from nexus.store.postgres.writing import Part, Stager, parts_of
 from nexus.telemetry.identity import IDENTITY_COLUMNS
 from nexus.telemetry.reading import READING_SCHEMA, plain
 from nexus.telemetry.scalars import scalar
@@ -51,30 +54,37 @@ COPIED, COPIED_QUICK = 2_000_000, 1_000_000
 BATCH: Final = 200_000
 ONE_BY_ONE: Final = 20_000  # readings by executemany
 ROUNDS, ROUNDS_QUICK = 40, 10
+TASKS: Final = 2
 MINUTES, MINUTES_QUICK = 40, 10  # of 153,600 readings each
 
 
 class Writer:
-    """Stores batches as one task and one driver do."""
+    """Stores batches as some tasks, each with a connection of its own, and one driver do."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tasks: int = TASKS) -> None:
         self._place = parse_postgres_url(url)
         self._lock = PostgresLock(self._place, "bench")
         self._lock.acquire()
         self.connection, self.turn = self._lock.held()
         make_staging(self.connection, self.turn)
-        self._dictionary = Dictionary()
-        self._number = -1
+        self._tasks = [(connect(self._place, "task"), Dictionary()) for _ in range(tasks)]
+        self._pool = ThreadPoolExecutor(tasks)
+        self._number = last_batch(self.connection, "bench")
 
     def add(self, rows: pa.Table) -> None:
         """Rows as `as_task_gets` makes them, as one batch."""
-        stager = Stager(self.connection, self.turn.epoch, self._dictionary)
+        shares = shared_out(rows, len(self._tasks))
+        parts = parts_of(self._pool.map(self._staged, self._tasks, shares))
+        self._number += 1
+        merge(self.connection, self.turn, "bench", self._number, parts)
+
+    def _staged(self, task: tuple[Connection, Dictionary], rows: pa.Table) -> Part:
+        connection, dictionary = task
+        stager = Stager(connection, self.turn.epoch, dictionary)
         writer = PostgresWriter(Job(self._place, self.turn, "bench"), stager)
         for batch in rows.to_batches():
             writer.add(batch)
-        self._number += 1
-        parts = parts_of([writer.finish()])
-        merge(self.connection, self.turn, "bench", self._number, parts)
+        return writer.finish()
 
     def roll(self, now_s: int) -> float:
         """Bring the rollups up to date; how long that took."""
@@ -86,7 +96,16 @@ class Writer:
         return time.monotonic() - began
 
     def close(self) -> None:
+        self._pool.shutdown()
+        for connection, _ in self._tasks:
+            connection.close()
         self._lock.release()
+
+
+def shared_out(rows: pa.Table, tasks: int) -> list[pa.Table]:
+    """By their lanes, as Spark deals them to tasks."""
+    lanes = rows.column("lane").to_numpy() % tasks
+    return [rows.filter(pa.array(lanes == task)) for task in range(tasks)]
 
 
 def as_task_gets(rows: pa.Table) -> pa.Table:
@@ -115,34 +134,63 @@ def batches(readings: int) -> Iterator[pa.Table]:
 
 def measure_copy(root: Path, quick: bool) -> list[Figure]:
     with LocalPostgres(root / "postgres", DURABLE) as server:
-        writer = Writer(server.url())
         asked = list(batches(COPIED_QUICK if quick else COPIED))
         made = [as_task_gets(rows) for rows in asked]
-        writer.add(made[0])  # every series is new in it
-        rows = sum(each.num_rows for each in made[1:])
-        began = time.monotonic()
-        for each in made[1:]:
-            writer.add(each)
-        copied = rows / (time.monotonic() - began)
-        one_by_one = by_executemany(server.url(), asked[-1])
-        writer.close()
+        half = len(made) // 2
+        by_one = stored(server.url(), 1, made[:half])
+        by_two = stored(server.url(), TASKS, made[half:])
+        piped = by_executemany(server.url(), asked[-1], pipelined)
+        plainly = by_executemany(server.url(), asked[-1], each_alone)
     return [
-        Figure("COPY and commit, readings/s", f"{copied:,.0f}", "80,000"),
-        Figure("executemany, readings/s", f"{one_by_one:,.0f}", ""),
-        Figure("COPY against executemany", f"{copied / one_by_one:.1f} x", "8 x"),
+        Figure("COPY by two tasks, and commit, readings/s", f"{by_two:,.0f}", "80,000"),
+        Figure("COPY by one task, and commit, readings/s", f"{by_one:,.0f}", ""),
+        Figure("executemany, pipelined, readings/s", f"{piped:,.0f}", ""),
+        Figure("row by row, readings/s", f"{plainly:,.0f}", ""),
+        Figure("COPY against executemany, pipelined", f"{by_two / piped:.1f} x", "8 x"),
+        Figure("COPY against row by row", f"{by_two / plainly:.1f} x", ""),
     ]
 
 
-def by_executemany(url: str, readings: pa.Table) -> float:
+def stored(url: str, tasks: int, made: list[pa.Table]) -> float:
+    """Batches a second, in readings; the first one makes the tasks know the series."""
+    writer = Writer(url, tasks)
+    writer.add(made[0])
+    rows = sum(each.num_rows for each in made[1:])
+    began = time.monotonic()
+    for each in made[1:]:
+        writer.add(each)
+    found: float = rows / (time.monotonic() - began)
+    writer.close()
+    return found
+
+
+Rows = list[tuple[Any, ...]]
+
+
+def pipelined(cursor: psycopg.Cursor[Any], statement: str, rows: Rows) -> None:
+    """As psycopg does it: the server's answers come while more rows are sent."""
+    cursor.executemany(statement, rows)
+
+
+def each_alone(cursor: psycopg.Cursor[Any], statement: str, rows: Rows) -> None:
+    """As most clients do it: an answer for each row, then the next."""
+    for row in rows:
+        cursor.execute(statement, row)
+
+
+def by_executemany(
+    url: str, readings: pa.Table, put: Callable[[psycopg.Cursor[Any], str, Rows], None]
+) -> float:
     """The same readings into a table with the columns and the identity of the design."""
     rows = plain(readings.slice(0, ONE_BY_ONE)).select(READING_SCHEMA.names)
     said = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     marks = ", ".join(["%s"] * len(rows.column_names))
     key = ", ".join(f'"{name}"' for name in IDENTITY_COLUMNS)
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS peer")
         cursor.execute(f"CREATE TABLE peer ({columns(READING_SCHEMA)}, PRIMARY KEY ({key}))")
         began = time.monotonic()
-        cursor.executemany(f"INSERT INTO peer VALUES ({marks}) ON CONFLICT DO NOTHING", said)
+        put(cursor, f"INSERT INTO peer VALUES ({marks}) ON CONFLICT DO NOTHING", said)
         connection.commit()
         return len(said) / (time.monotonic() - began)
 

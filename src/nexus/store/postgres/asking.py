@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from nexus.store.errors import TooMuch
 from nexus.store.port import ANY, Selection
-from nexus.store.postgres.copying import Records, copy_records, moments, numbers
+from nexus.store.postgres.copying import Records, fetch_records, moments, numbers
 from nexus.store.postgres.layout import READING_NUMBERS, VALUES
 from nexus.store.postgres.newest import LastReadings
 from nexus.store.postgres.pinned import Pin, Pins
@@ -102,7 +102,7 @@ class PostgresAsking:
         fields = READING_FIELDS if name == "readings" else WINDOW_FIELDS
         sql, params = self._statement(name, fields, which, conditions, first)
         with self.ways.pins.reading(self.pin) as cursor:
-            rows = copy_records(cursor, sql, params, (*fields, ("context_id", ">i4")))
+            rows = fetch_records(cursor, sql, params, (*fields, ("context_id", ">i4")))
         if len(rows) > ROWS_MAX:
             raise TooMuch(f"more than {ROWS_MAX} rows: ask for less time or fewer GPUs")
         columns = {field: column_of(rows[field], kind, field) for field, kind in fields}

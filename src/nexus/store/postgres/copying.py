@@ -1,4 +1,4 @@
-"""Columns of Arrow to and from the rows of a binary COPY; no Python runs for a row.
+"""Columns of Arrow to the rows of a binary COPY, and rows to columns; no Python runs for a row.
 
 A row is the number of its fields, then each field's length and bytes; a null has the length -1.
 Rows of fixed width come back as one array of records.
@@ -25,6 +25,7 @@ Records = npt.NDArray[np.void]
 SINCE_2000_US: Final = 946_684_800_000_000  # PostgreSQL counts from there
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
+_ARRAY_HEAD: Final = 20  # dimensions, whether there are nulls, the type, how many, the first index
 _ROWS: Final = 64 * 1024  # that are encoded at once: the offsets of Arrow's text have 32 bits
 _NOTHING: Final = scalar(b"", pa.binary())
 
@@ -48,15 +49,31 @@ def copy_in(cursor: psycopg.Cursor[Any], name: str, table: pa.Table) -> None:
             copy.write(data)
 
 
-def copy_records(
+def fetch_records(
     cursor: psycopg.Cursor[Any],
     query: str,
     params: Mapping[str, Any],
     fields: Sequence[tuple[str, str]],
 ) -> Records:
-    """The rows of a query that has these fields, none of them null, in numpy's big-endian types."""
-    data = b"".join(_copied(cursor, query, params, "FORMAT binary"))
-    return np.frombuffer(data[len(_HEAD) : -len(_TAIL)], _layout(fields))
+    """The rows of a query that has these fields, none of them null, in numpy's big-endian types.
+
+    Each field comes as one array: for rows, by COPY too, Python would run once for each.
+    """
+    names = [f'"{name}"' for name, _ in fields]
+    cursor.execute(
+        f"SELECT {', '.join(f'array_agg({name})' for name in names)}"
+        f" FROM ({query}) AS found ({', '.join(names)})",
+        params,
+        binary=True,
+    )
+    columns = [
+        _elements(cursor.pgresult.get_value(0, place) if cursor.pgresult else None, kind)
+        for place, (_, kind) in enumerate(fields)
+    ]
+    made = np.empty(len(columns[0]), np.dtype(list(fields)))
+    for (name, _), column in zip(fields, columns, strict=True):
+        made[name] = column
+    return made
 
 
 def record_pieces(
@@ -66,7 +83,7 @@ def record_pieces(
     fields: Sequence[tuple[str, str]],
     rows: int,
 ) -> Iterator[Records]:
-    """The same in pieces of about so many rows: memory does not grow with the answer."""
+    """The same in pieces of about so many rows, by COPY: memory does not grow with the answer."""
     layout = _layout(fields)
     held: list[bytes] = []
     size, skip = 0, len(_HEAD)
@@ -125,6 +142,14 @@ def _copied(
     with cursor.copy(f"COPY ({query}) TO STDOUT ({form})", params) as copy:
         for data in copy:
             yield bytes(data)
+
+
+def _elements(array: bytes | None, kind: str) -> npt.NDArray[Any]:
+    """What is in an array without nulls: each element's length and bytes, after a head."""
+    if array is None:  # of no rows
+        return np.empty(0, kind)
+    found = np.frombuffer(array, np.dtype([("length", ">i4"), ("value", kind)]), offset=_ARRAY_HEAD)
+    return found["value"]
 
 
 def _fixed_rows(columns: Sequence[pa.Array]) -> Iterator[bytes]:

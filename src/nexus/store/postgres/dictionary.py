@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nexus.store.postgres.connecting import Connection
-from nexus.store.postgres.copying import Records, copy_in, copy_records
+from nexus.store.postgres.copying import Records, copy_in, fetch_records
 from nexus.store.postgres.layout import TEXTS
 from nexus.telemetry.scalars import scalar
 
@@ -80,7 +80,7 @@ class Dictionary:
 
     def _catch_up(self, connection: Connection) -> None:
         with connection.cursor() as cursor:
-            new = copy_records(
+            new = fetch_records(
                 cursor,
                 "SELECT id, of_series, of_gpu, hash FROM contexts WHERE id > %(last)s ORDER BY id",
                 {"last": self._last},

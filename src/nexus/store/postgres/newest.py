@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from nexus.store.postgres.copying import Records, copy_records, moments, numbers
+from nexus.store.postgres.copying import Records, fetch_records, moments, numbers
 from nexus.store.postgres.layout import READING_NUMBERS
 from nexus.store.postgres.pinned import Pin, Pins
 from nexus.store.postgres.texts import Texts
@@ -57,7 +57,7 @@ class LastReadings:
 
     def _read(self, pin: Pin, after: int) -> Records:
         with self._pins.reading(pin) as cursor:
-            return copy_records(cursor, _SELECT, {"version": after}, _FIELDS)
+            return fetch_records(cursor, _SELECT, {"version": after}, _FIELDS)
 
     def _made(self, pin: Pin, rows: Records) -> Whole:
         there = rows[rows["context_id"] > 0]

@@ -34,14 +34,16 @@ WITH new AS (
 SELECT 'quarantine', date_trunc('hour', refused), count(*), min(refused), max(refused), max(refused)
 FROM new GROUP BY 2"""
 # What came by the minute: derived tables and retention go by it.
-_READINGS: Final = f"""
-WITH new AS (
-  INSERT INTO readings_stored ({_NAMES}) SELECT {_STAGED}
-  FROM {{readings}} s LEFT JOIN latest_stored l USING (series_id)
-  WHERE s.part = ANY(%(parts)s) AND {{which}} RETURNING "timestamp", ingested
+_MINUTE: Final = "date_bin('1 minute', {of}\"timestamp\", 'epoch')"
+_MINUTES: Final = (
+    'count(*), min({of}"timestamp"), max({of}"timestamp"), max({of}ingested) FROM {rows}'
+    " GROUP BY 1 ORDER BY 1"
 )
-SELECT date_trunc('minute', "timestamp") AS minute, count(*), min("timestamp"), max("timestamp"),
-       max(ingested) FROM new GROUP BY 1 ORDER BY 1"""
+_BY_MINUTE: Final = f"SELECT {_MINUTE}, {_MINUTES}"
+_OF_BATCH: Final = (
+    "{readings} s LEFT JOIN latest_stored l USING (series_id) WHERE s.part = ANY(%(parts)s)"
+)
+_INSERT: Final = f"INSERT INTO {{into}} ({_NAMES}) SELECT {_STAGED} FROM {_OF_BATCH} AND {{which}}"
 # A reading that is newer than its series cannot be there yet, and need not be looked up.
 _NEWER: Final = '(l.series_id IS NULL OR s."timestamp" > l."timestamp")'
 _LATE: Final = 's."timestamp" <= l."timestamp" ON CONFLICT DO NOTHING'
@@ -133,8 +135,7 @@ def merge(connection: Connection, turn: Turn, app: str, number: int, staged: Par
         hold_turn(connection, turn)
         if last_batch(connection, app) != number - 1:
             raise BatchesLost(f"somebody else stored batches of {app} here")
-        _check_all_there(cursor, turn, staged)
-        minutes = _taken_up(cursor, turn, staged)
+        minutes = _taken_up(cursor, turn, staged, _check_all_there(cursor, turn, staged))
         version = _counted(cursor, minutes, staged)
         if staged.latest:
             params = {"parts": list(staged.parts), "version": version}
@@ -163,18 +164,34 @@ def make_partitions(connection: Connection, table: str, days: Iterable[str]) -> 
         )
 
 
-def _check_all_there(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> None:
-    """A database that crashed has emptied what is not logged: the batch is staged again then."""
-    wanted = {"readings": staged.readings, "latest": staged.latest, "quarantine": staged.refused}
-    for name, rows in wanted.items():
+def _check_all_there(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Minute]:
+    """A database that crashed has emptied what is not logged: the batch is staged again then.
+
+    What is counted on the way are the minutes of all readings that were staged.
+    """
+    params = {"parts": list(staged.parts)}
+    table = staging_name("readings", turn.epoch)
+    rows = f"{table} WHERE part = ANY(%(parts)s)"
+    found = cursor.execute(_BY_MINUTE.format(of="", rows=rows), params).fetchall()
+    minutes = [Minute(*row) for row in found]
+    _check_count(table, sum(minute.rows for minute in minutes), staged.readings)
+    for name, wanted in (("latest", staged.latest), ("quarantine", staged.refused)):
         table = staging_name(name, turn.epoch)
-        query = f"SELECT count(*) FROM {table} WHERE part = ANY(%s)"
-        found = cursor.execute(query, (list(staged.parts),)).fetchone()
-        if found is None or found[0] != rows:
-            raise StoreOut(f"{found[0] if found else 0} of {rows} rows are left in {table}")
+        query = f"SELECT count(*) FROM {table} WHERE part = ANY(%(parts)s)"
+        row = cursor.execute(query, params).fetchone()
+        _check_count(table, row[0] if row else 0, wanted)
+    return minutes
 
 
-def _taken_up(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Minute]:
+def _check_count(table: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise StoreOut(f"{found} of {wanted} rows are left in {table}")
+
+
+def _taken_up(
+    cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts, minutes: list[Minute]
+) -> list[Minute]:
+    """Of what was staged (by the minute), what is new."""
     params = {"parts": list(staged.parts)}
     if staged.refused:
         cursor.execute(
@@ -184,12 +201,22 @@ def _taken_up(cursor: psycopg.Cursor[Any], turn: Turn, staged: Parts) -> list[Mi
     if not staged.readings:
         return []
     table = staging_name("readings", turn.epoch)
-    cursor.execute(_READINGS.format(readings=table, which=_NEWER), params)
-    found = [Minute(*row) for row in cursor.fetchall()]
-    if sum(minute.rows for minute in found) < staged.readings:
-        cursor.execute(_READINGS.format(readings=table, which=_LATE), params)
-        found += [Minute(*row) for row in cursor.fetchall()]
-    return found
+    # To look for each row's part again takes longer than to write the row.
+    days = sorted(staged.days)
+    into = partition_name("readings", days[0]) if len(days) == 1 else stored_name("readings")
+    cursor.execute(_INSERT.format(into=into, readings=table, which=_NEWER), params)
+    if cursor.rowcount == staged.readings:
+        return minutes
+    newer = f"{_OF_BATCH.format(readings=table)} AND {_NEWER}"
+    found = cursor.execute(_BY_MINUTE.format(of="s.", rows=newer), params).fetchall()
+    late = _INSERT.format(into=into, readings=table, which=_LATE)
+    cursor.execute(
+        f'WITH new AS ({late} RETURNING "timestamp", ingested) {_BY_MINUTE}'.format(
+            of="", rows="new"
+        ),
+        params,
+    )
+    return [Minute(*row) for row in (*found, *cursor.fetchall())]
 
 
 def _counted(cursor: psycopg.Cursor[Any], minutes: Sequence[Minute], staged: Parts) -> int:
