@@ -19,20 +19,14 @@ from support.rolling import RollingRestart
 from support.routed import RoutedCluster
 
 # A rolling restart takes what was sent without an acknowledgement, makes a producer that is not
-# idempotent repeat itself, and is felt by clients that never try again, such as kcat, which ends
-# when the brokers that it is connected to are down: none of these is here.
+# idempotent repeat itself, and lets a reader that leaves at the end see an earlier end, such as
+# kcat with -e: none of these is here.
 ROLLING = frozenset(
     {
         "test_a_commit_and_its_metadata_are_the_same_for_every_client",
+        "test_an_idempotent_kcat",
         "test_clients_of_every_kind_share_one_group",
         "test_many_partitions_are_written_and_read",
-    }
-)
-# aiokafka may take minutes to leave a group whose coordinator moved while it left: in `make chaos`.
-SLOW_TO_LEAVE = frozenset(
-    {
-        "test_a_commit_and_its_metadata_are_the_same_for_every_client",
-        "test_clients_of_every_kind_share_one_group",
     }
 )
 PROXY = ROLLING | frozenset(
@@ -42,7 +36,6 @@ PROXY = ROLLING | frozenset(
         "test_a_message_of_one_megabyte_goes_through",
         "test_a_pipe_in_and_a_pipe_out",
         "test_a_waiting_fetch_returns_when_data_arrives",
-        "test_an_idempotent_kcat",
         "test_deleted_records_are_gone_and_the_rest_stays",
         "test_every_client_reads_what_every_client_wrote",
         "test_every_kind_of_acknowledgement",
@@ -72,9 +65,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if name not in PROXY:
         return
     # aiokafka forgets to close the sockets of connections that were refused.
-    marks = [pytest.mark.filterwarnings("ignore::ResourceWarning")]
-    marks += [pytest.mark.chaos] if name in SLOW_TO_LEAVE else []
-    rolling = [pytest.param("rolling", marks=marks)] if name in ROLLING else []
+    mark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+    rolling = [pytest.param("rolling", marks=mark)] if name in ROLLING else []
     metafunc.parametrize("broker", ["solo", *rolling, "proxy"], indirect=True)
 
 

@@ -61,5 +61,5 @@ def read_group(broker: BrokerProcess, words: list[str]) -> bytes:
 
 def test_an_idempotent_kcat(broker: BrokerProcess, topic: str) -> None:
     words = ["-P", "-t", topic, "-X", "enable.idempotence=true", "-X", "acks=all"]
-    kcat(broker.bootstrap, *words, stdin=b"once\n")
-    assert kcat(broker.bootstrap, "-C", "-t", topic, "-e", "-q") == b"once\n"
+    kcat(broker.bootstrap, *words, stdin=b"once\nand\nagain\n")
+    assert kcat(broker.bootstrap, "-C", "-t", topic, "-c", "3", "-q") == b"once\nand\nagain\n"

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
     StickyPartitionAssignor as AioSticky,
 )
+from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -32,6 +34,7 @@ from support.waiting import wait_until
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 150
 CLOSE_SECONDS = 15.0
+LEAVE_SECONDS = 8.0
 
 Seen = tuple[int, int, bytes | None]
 
@@ -185,8 +188,20 @@ class AiokafkaMember(Member):
                     self._note(records)
                 self.partitions = frozenset(p.partition for p in consumer.assignment())
         finally:
-            await consumer.stop()
+            await _leave(consumer)
             self.partitions = frozenset()
+
+
+async def _leave(consumer: AIOKafkaConsumer) -> None:
+    """Commit and stop. A coordinator that goes just now must not keep anybody for ever.
+
+    Once it is closing, aiokafka 0.14 looks for no other coordinator, and tries its last automatic
+    commit again and again without one. So it commits before that, and is left alone after a while.
+    """
+    with suppress(KafkaError, TimeoutError):
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await consumer.commit()
+            await consumer.stop()
 
 
 MEMBERS: dict[str, type[Member]] = {
