@@ -22,7 +22,7 @@ def records_of(sizes: list[int]) -> list[Record]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sizes=st.lists(st.sampled_from(SIZES), min_size=1, max_size=20), data=st.data())
 def test_a_part_has_its_records_and_no_others(sizes: list[int], data: st.DataObject) -> None:
     records = records_of(sizes)
@@ -56,7 +56,6 @@ def test_what_cannot_be_cut_stays_whole() -> None:
         assert part is batch
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=7 * 8, max_size=300))
 def test_records_that_make_no_sense_stay_whole_or_are_cut_within_the_batch(noise: bytes) -> None:
     sound = encode_batch(records_of([0] * 8), base_offset=BASE)
