@@ -126,7 +126,7 @@ bench-sharing: setup ## Measure share groups, with a broker of its own
 	$(BIN)/python bench/sharing.py $(ARGS)
 
 bench-proxy: setup ## Measure the proxy, with a broker of its own
-	@command -v wrk >/dev/null || tools/apt-install wrk || true # without it one figure is missing
+	@command -v wrk >/dev/null || tools/apt-install wrk || true # without it some figures are missing
 	$(BIN)/python bench/proxy.py $(ARGS)
 
 bench-etcd: setup setup-etcd ## Measure the queue in etcd, with an etcd of its own

@@ -19,7 +19,7 @@ from nexus.proxy.refusals import STALE_PRODUCER, refusal
 from nexus.web.problems import Problem
 from nexus.wire.errors import RETRIABLE, ErrorCode
 from nexus.wire.messages.produce import PartitionProduceResponse
-from nexus.wire.records import Record, encode_batch
+from nexus.wire.records import encode_batch
 
 PAUSE_S: Final = 0.02
 PAUSE_MOST_S: Final = 0.25
@@ -223,8 +223,7 @@ class Lane:
 def encode(messages: list[Message], identity: Identity) -> bytearray:
     """A batch in a producer's name; of nobody's where the identity has no id."""
     values, keys, headers, times_ms, _ = zip(*messages, strict=True)
-    columns = (range(len(messages)), times_ms, keys, values, headers)
-    records = list(map(Record._make, zip(*columns, strict=True)))
+    records = list(zip(range(len(messages)), times_ms, keys, values, headers, strict=True))
     if identity.producer_id < 0:
         return encode_batch(records)
     return encode_batch(

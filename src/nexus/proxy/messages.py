@@ -61,10 +61,11 @@ def chunks(messages: Iterable[Message]) -> Iterator[tuple[list[Message], int]]:
     size = beside = 0
     headers: tuple[Header, ...] | None = None
     for message in messages:
-        if message.headers is not headers:  # most have the same
-            headers = message.headers
+        value, key, own_headers, _, _ = message
+        if own_headers is not headers:  # most have the same
+            headers = own_headers
             beside = RECORD_OVERHEAD_BYTES + _header_bytes(headers)
-        own = beside + len(message.value or b"") + len(message.key or b"")
+        own = beside + len(value or b"") + len(key or b"")
         if lot and size + own > BATCH_BYTES_MAX:
             yield lot, size
             lot, size = [], 0

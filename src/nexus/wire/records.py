@@ -27,6 +27,8 @@ DECOMPRESSED_MAX = 64 << 20
 _NULL = 1  # the length -1
 
 Header = tuple[str, bytes | None]
+# A record as encoding takes it: its fields are those of `Record`, in the same order.
+Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 
 
 class Record(NamedTuple):
@@ -187,7 +189,7 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Header, ...]:
 
 
 def encode_batch(
-    records: Sequence[Record],
+    records: Sequence[Row],
     *,
     base_offset: int = 0,
     codec: Codec = Codec.NONE,
@@ -206,10 +208,10 @@ def encode_batch(
     them where compaction left gaps or nothing. `flags` are attributes beside the codec.
     """
     if base_timestamp is None:
-        base_timestamp = records[0].timestamp if records else -1
+        base_timestamp = records[0][1] if records else -1
     if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=-1)
-    last = records[-1].offset - base_offset if records else 0
+        max_timestamp = max((timestamp for _, timestamp, _, _, _ in records), default=-1)
+    last = records[-1][0] - base_offset if records else 0
     header = BatchHeader(
         base_offset=base_offset,
         length=0,
@@ -247,7 +249,7 @@ def _assemble(header: BatchHeader, section: bytes | memoryview, codec: Codec) ->
     return batch
 
 
-def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+def _encode_records(records: Sequence[Row], base_offset: int, base_timestamp: int) -> bytes:
     out: list[bytes] = []
     last = -1
     # Most records of a batch share their time and their headers.

@@ -204,6 +204,7 @@ class QueueLife(RuleBasedStateMachine):
         self.token = 0
         self.confirmed: set[int] = set()
         self.buried: set[int] = set()
+        self.kept_back: dict[int, int] = {}  # offset: until
         # Stored, but a crash came before anybody was told: either may follow.
         self.unconfirmed: set[int] = set()
 
@@ -232,11 +233,15 @@ class QueueLife(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from("abc"), limit=st.integers(1, 8))
     def take(self, name: str, limit: int) -> None:
+        self.carry_out(self.machine.tick(self.now))
+        may_give = self.machine.may_give(self.end)
         acquired, effects = self.machine.acquire(name, self.end, limit, self.now, key_of)
+        assert may_give or not acquired, "who waited would not have been woken"
         self.carry_out(effects)
         self.forget_expired()
         for offset in offsets_of(acquired):
             assert offset not in self.confirmed, "delivered after it was confirmed"
+            assert self.kept_back.pop(offset, 0) <= self.now, "delivered before its time"
             assert not any(offset in member.held for member in self.members.values())
             if self.config.ordered and key_of(offset) is not None:
                 held = {key_of(at) for member in self.members.values() for at in member.held}
@@ -247,7 +252,7 @@ class QueueLife(RuleBasedStateMachine):
         name=st.sampled_from("abc"),
         skip=st.integers(0, 3),
         count=st.integers(1, 5),
-        how=st.sampled_from("aaarj"),
+        how=st.sampled_from("aaarjdh"),
     )
     def settle(self, name: str, skip: int, count: int, how: str) -> None:
         self.carry_out(self.machine.tick(self.now))
@@ -258,14 +263,27 @@ class QueueLife(RuleBasedStateMachine):
         self.tokens[self.token] = offsets if how == "a" else []
         if how == "a":
             refused, effects = self.machine.accept(self.token, name, offsets)
-        elif how == "r":
-            refused, effects = self.machine.release(self.token, name, offsets)
+        elif how in "rd":
+            until = self.now + 50 if how == "d" else 0
+            refused, effects = self.machine.release(self.token, name, offsets, until)
+            self.kept_back |= dict.fromkeys(offsets, until)
+        elif how == "h":
+            refused, effects = self.machine.hand_back(name, offsets), [Confirm(self.token)]
         else:
             refused, effects = self.machine.reject(self.token, name, offsets, "bad")
         assert refused == []
         for offset in offsets:
             del held[offset]
         self.carry_out(effects)
+
+    @rule(name=st.sampled_from("abc"), count=st.integers(1, 5))
+    def renew(self, name: str, count: int) -> None:
+        self.carry_out(self.machine.tick(self.now))
+        self.forget_expired()
+        held = self.members[name].held
+        offsets = sorted(held)[:count]
+        assert self.machine.renew(name, offsets, self.now) == []
+        held |= dict.fromkeys(offsets, self.now + self.config.visibility_ms)
 
     @rule(ms=st.sampled_from((1, 10, 100, 600)))
     def wait(self, ms: int) -> None:
@@ -292,6 +310,7 @@ class QueueLife(RuleBasedStateMachine):
             self.unconfirmed |= {at for told in self.tokens.values() for at in told}
         self.on_the_way = None
         self.tokens.clear()
+        self.kept_back.clear()
         self.machine = Deliveries(self.config, self.durable.record())
         for member in self.members.values():
             member.held.clear()

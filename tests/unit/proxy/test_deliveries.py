@@ -24,6 +24,7 @@ def told(one: Delivered) -> dict[str, object]:
     lines = events([one], 'a "topic"', MEMBER).decode().split("\n")
     assert lines[0] == f"id: 3-12-{MEMBER}"
     assert lines[2:] == ["", ""]
+    assert "\r" not in lines[1]
     data: dict[str, object] = orjson.loads(lines[1].removeprefix("data: "))
     assert orjson.loads(orjson.dumps(documents([one], 'a "topic"', MEMBER))) == [data]
     return data

@@ -350,8 +350,10 @@ class Queue:
             self._wake()
 
     def _wake(self) -> None:
-        for wake in list(self.watchers):
-            wake()
+        """Let those look again who wait for messages, if there may be some."""
+        if self._is_closed or self._open().may_give(self.partition.high_watermark):
+            for wake in list(self.watchers):
+                wake()
 
     def _now_ms(self) -> int:
         return self._broker.sharing.now_ms()

@@ -84,6 +84,10 @@ class Deliveries:
         """How many messages members hold, or gave back for later."""
         return sum(term.left for term in self._timers)
 
+    def may_give(self, end: int) -> bool:
+        """Whether it is worth while to ask for messages below `end`."""
+        return bool(self._free) or self._next < min(end, self.start + self._config.window)
+
     def acquire(
         self, member: str, end: int, limit: int, now_ms: int, key_of: KeyOf
     ) -> tuple[list[Acquired], Effects]:

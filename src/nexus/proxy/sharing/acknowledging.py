@@ -28,6 +28,8 @@ from nexus.wire.messages.share_fetch import AcknowledgementBatch, AcknowledgeTyp
 VERSION: Final = 2
 PAUSE_S: Final = 0.05
 ROUND_MOST: Final = 50_000  # about so many messages in one request
+PATIENCE: Final = 0.125  # of the time that the last request took
+PATIENCE_MOST_S: Final = 0.002
 _OUTSIDE_OF_SESSIONS: Final = 0
 
 Parts = dict[int, list[int]]  # offsets by partition
@@ -150,8 +152,12 @@ class Line:
         return await asyncio.shield(this.told)
 
     async def _run(self) -> None:
+        took_s = 0.0
         while self._rounds:
-            this = self._rounds.popleft()
+            # Those who just had an answer may have more to say: then all go together, where else
+            # they would go in two rounds that wait for each other.
+            await asyncio.sleep(min(took_s * PATIENCE, PATIENCE_MOST_S))
+            this, began = self._rounds.popleft(), monotonic()
             try:
                 told = await self._ask(this.parts)
             except BrokerAway:
@@ -161,6 +167,7 @@ class Line:
                 this.told.exception()  # they may be gone; that is no fault
             else:
                 this.told.set_result(told)
+            took_s = monotonic() - began
         self._task = None
         self._on_idle()
 
