@@ -18,9 +18,10 @@ from nexus.cli.entry import run
 from nexus.lake import files, table
 from nexus.lake.table import LakeTable
 from nexus.lake.url import parse_store_url
-from nexus.pipeline.moving import postgres
+from nexus.pipeline.moving import delta, postgres
 from nexus.pipeline.moving.copying import copied, planned
 from nexus.pipeline.moving.opening import opened
+from nexus.pipeline.moving.port import Slice
 from nexus.store.port import ANY, Page, Span
 from nexus.store.postgres.retention import sweep
 from nexus.telemetry.tables import TABLES
@@ -361,3 +362,25 @@ def documented(heading: str) -> list[list[str]]:
     found = [line.split()[1:] for line in lines if line.startswith("nexus ")]
     assert len(found) == 6
     return found
+
+
+@pytest.mark.parametrize("kept", ["all but one", "all, one of them changed"])
+def test_a_target_that_does_not_keep_what_it_was_given_is_found_out(
+    stores: Stores, kept: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = delta.DeltaWriter.add
+
+    def careless(writer: delta.DeltaWriter, part: Slice, rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index("source_value")
+        field, other = rows.schema.field(at), pa.array([0.125])
+        changed = rows.slice(0, 1).set_column(at, field, other)
+        rest = rows.slice(1)
+        add(writer, part, rest if kept == "all but one" else pa.concat_tables([changed, rest]))
+        return rows.slice(0, 0)
+
+    monkeypatch.setattr(delta.DeltaWriter, "add", careless)
+    first, second = stores.new("delta"), stores.new("delta")
+    stores.fill(first, batches()[:1])
+    (day,) = told(capsys, "copy", first, second, code=1)["days"]
+    wanted = "149 rows are there, and 150 should be" if kept == "all but one" else "checksum"
+    assert wanted in day["problem"]

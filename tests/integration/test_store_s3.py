@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nexus.cli.entry import run
 from nexus.store.delta import folding, store
 from nexus.store.delta.store import DeltaStore
 from nexus.store.errors import StoreAway
@@ -86,3 +87,15 @@ def test_a_bucket_that_does_not_answer_is_away(monkeypatch: pytest.MonkeyPatch) 
         assert "\n" not in str(away.value)
     finally:
         asked.close()
+
+
+def test_a_store_is_copied_into_a_bucket_and_back(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = filled(Lake(tmp_path / "here"))
+    there, back = str(store_at(address, "copied")), f"delta://{tmp_path / 'back'}"
+    for source, target in ((here.url, there), (there, back), (here.url, there)):
+        assert run(["store", "copy", source, target]) == 0, capsys.readouterr().err
+    assert "0 rows added" in capsys.readouterr().out
+    for words in (["verify", there], ["verify", back, "--against", here.url], ["vacuum", there]):
+        assert run(["store", *words]) == 0, capsys.readouterr()
