@@ -270,6 +270,22 @@ def test_a_redis_that_comes_back_as_it_was_before_loses_nothing(
     assert source.found.recovered == 2
 
 
+def test_entries_that_were_trimmed_away_before_they_were_done_are_counted(
+    server: RedisServer, redis: Any, name: str
+) -> None:
+    for number in range(1, 6):
+        redis.xadd(name, {"n": number}, id=f"{number}-0")
+    redis.xgroup_create(name, "nexus-import", 0)
+    for consumer in ("nexus-import", "dead"):
+        redis.xreadgroup("nexus-import", consumer, {name: ">"}, count=2)
+    redis.xdel(name, "1-0", "3-0")
+    queue, source = MemoryQueue(), source_of(server, "stream", name, idle_ms=0)
+    started(source, queue, threading.Event()).join(20)
+    assert sorted(message.value for message in queue.held) == [b"2", b"4", b"5"]
+    assert (source.found.gone, source.found.recovered, source.found.claimed) == (2, 1, 1)
+    assert source.left() == 0
+
+
 def test_what_is_wrong_is_said_in_one_line(
     server: RedisServer, broker: BrokerProcess, name: str, tmp_path: Path, capsys: Out
 ) -> None:

@@ -112,18 +112,21 @@ class Import:
 
     def _send(self, entries: list[Entry]) -> None:
         flight = _Flight(entries, [self.message_of(entry) for entry in entries])
-        while True:
-            try:
-                self.publisher.publish(flight.messages, lambda refusal: self._land(flight, refusal))
-                break
-            except QueueFull as full:
-                self.totals.problem = str(full)
-                self._renew()
-                self._acknowledge()
-                if self.stop.is_set():
-                    return  # Redis has them still
-                self._wait()
+        while not self._is_published(flight):
+            self._renew()
+            self._acknowledge()
+            if self.stop.is_set():
+                return  # Redis has them still
+            self._wait()
         self._flights.append(flight)
+
+    def _is_published(self, flight: _Flight) -> bool:
+        try:
+            self.publisher.publish(flight.messages, lambda refusal: self._land(flight, refusal))
+        except QueueFull as full:
+            self.totals.problem = str(full)
+            return False
+        return True
 
     def _land(self, flight: _Flight, refusal: MessageRefused | None) -> None:
         with self._landed:
@@ -156,7 +159,8 @@ class Import:
         return [flight.entries[0] for flight in flights if flight.refusal is not None]
 
     def _alone(self, flight: _Flight) -> None:
-        self.publisher.publish(flight.messages, lambda refusal: self._land(flight, refusal))
+        while not self._is_published(flight):
+            self.stop.wait(_WAIT_S)
         with self._landed:
             while not flight.settled:
                 self._landed.wait(_WAIT_S)

@@ -38,8 +38,8 @@ class Source(Protocol):
     def done(self, entries: Sequence[Entry], refused: Sequence[Entry] = ()) -> None:
         """The queue holds these, or some were refused, which are set aside: in order of `take`."""
 
-    def left(self) -> int | None:
-        """How many are not done, in whoever's hands; None where Redis cannot tell."""
+    def left(self) -> int:
+        """How many are not done, in whoever's hands; new ones only where Redis can tell."""
 
     def close(self) -> None:
         """Let others import; safe to call twice."""

@@ -83,10 +83,11 @@ class StreamSource:
         self._acknowledge(entry.id for entry in entries)
         self._in_hand.difference_update(entry.id for entry in entries)
 
-    def left(self) -> int | None:
+    def left(self) -> int:
         pending = int(self._client.ask("XPENDING", self._key, self._group)[0])
-        lag = self._groups(is_there=True).get(self._group, {}).get(b"lag", 0)
-        return None if lag is None else pending + int(lag)
+        # Where entries were deleted, or before version 7, Redis cannot tell how many are new.
+        lag = self._groups(is_there=True).get(self._group, {}).get(b"lag")
+        return pending + int(lag or 0)
 
     def close(self) -> None:
         self._lock.release()
