@@ -147,7 +147,7 @@ class QueueRun:
             f"{self._count:,} messages, {book.deliveries:,} deliveries, {book.given_back:,} given"
             f" back, {len(dead):,} dead letters, of them {len(dead & book.acked.keys()):,} done too"
         )
-        return Totals(len(book.acked), book.deliveries, unknown, defects, silences)
+        return Totals(len(book.acked), book.deliveries, unknown, defects, dict(silences))
 
     # What happens to them -------------------------------------------------------------------
 
