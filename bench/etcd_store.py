@@ -35,10 +35,10 @@ class Batch(NamedTuple):
     readings: int
 
 
-def collect(queue: str, store: str, root: Path) -> list[Batch]:
-    """Everything that waits, in batches; how far it was after each."""
+def collect(queue: str, store: str, root: Path, readings: int = 20_000) -> list[Batch]:
+    """Everything that waits, in batches of so many readings; how far it was after each."""
     command = [str(NEXUS), "collector", "--queue", queue, "--store", store, "--available-now"]
-    command += ["--batch-size", "20000", "--data-dir", str(root / "data")]
+    command += ["--batch-size", str(readings), "--data-dir", str(root / "data")]
     command += ["--http", "127.0.0.1:0", "--json"]
     with (root / "collector.err").open("wb") as errors:
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -46,7 +46,7 @@ FULL, QUICK = 3_000_000, 500_000  # readings to be asked for
 WRITTEN, WRITTEN_QUICK = 1_000_000, 600_000
 TASKS: Final = 2
 ROUNDS, ROUNDS_QUICK = 40, 10
-MINUTES, MINUTES_QUICK = 20, 2  # of 153,600 readings each
+MINUTES, MINUTES_QUICK = 20, 6  # of 153,600 readings each
 
 
 class Stores:
@@ -145,7 +145,7 @@ def fill(url: str, readings: int) -> tuple[Filled, str]:
 def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
     with LocalBroker(root / "broker") as broker, LocalInflux(root / "influx") as server:
         publish(broker.bootstrap, "telemetry", "arrow", MINUTES_QUICK if quick else MINUTES)
-        done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url("bench"), root)
+        done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url("bench"), root, BATCH)
     return [Figure("broker through Spark, readings/s", f"{rate(done):,.0f}", "50,000")]
 
 
