@@ -121,7 +121,9 @@ class QueueRun:
                     self._strike(kind)
                 writing.result()
             self._cluster.wait_in_sync(TOPIC, within=START_SECONDS)
-            wait_until(lambda: self._waiting() == 0, within=300, what="all to be finished", every=1)
+            wait_until(
+                lambda: self._waiting() == 0, within=300, what="all to be finished", every=0.5
+            )
         finally:
             for worker in self._workers:
                 worker.kill()
@@ -215,7 +217,7 @@ class QueueRun:
         self._workers.append(subprocess.Popen([*words, *(proxy.url for proxy in self._proxies)]))
 
     def _make_topic(self) -> None:
-        configs = {"queue.visibility.ms": "10000"}
+        configs = {"queue.visibility.ms": "5000"}
         wanted = {"name": TOPIC, "partitions": PARTITIONS, "replication": 3, "configs": configs}
         answer = self._proxies[0].post("/topics", json=wanted)
         assert answer.status_code == 201, answer.text

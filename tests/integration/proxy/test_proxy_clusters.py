@@ -119,7 +119,7 @@ def test_no_request_fails_when_a_leader_is_killed_and_none_is_written_twice(
 def test_none_is_lost_and_none_comes_after_its_acknowledgement(
     cluster: tuple[BrokerCluster, Proxies], tmp_path: Path
 ) -> None:
-    run = QueueRun(*cluster, tmp_path, count=3_000, seed=1)
+    run = QueueRun(*cluster, tmp_path, count=2_000, seed=1)
     run.work(["proxy killed", "consumer killed", "leader killed"], workers=3)
     judge(run)
     for broker in cluster[0].brokers.values():
