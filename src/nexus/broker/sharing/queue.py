@@ -84,7 +84,7 @@ class Queue:
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.watchers: set[Wake] = set()
-        self.reader = Reader(broker.off_loop, partition)
+        self.reader = Reader(broker.off_loop, partition, broker.found_damage)
         self._broker = broker
         self._topic = topic
         self._origin = origin

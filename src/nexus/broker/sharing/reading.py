@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from nexus.broker.keeping import OffLoop
+from nexus.broker.keeping import Damaged, OffLoop
 from nexus.broker.partition import Partition
 from nexus.groups.sharing.deliveries import Acquired
 from nexus.log import FileSlice
-from nexus.wire.batch import iter_headers
+from nexus.wire.batch import BatchHeader, iter_headers, validate
 from nexus.wire.cutting import Mark, cut
+from nexus.wire.errors import CorruptMessage
 
 # Neighbours are read together; what is read beyond the last message that is meant is not sent.
 CHUNK_BYTES: Final = 64 << 10
@@ -20,17 +21,20 @@ CHUNK_BYTES: Final = 64 << 10
 class Reader:
     """Reads what a queue hands out, mostly each time what follows the last."""
 
-    def __init__(self, off_loop: OffLoop, partition: Partition) -> None:
+    def __init__(self, off_loop: OffLoop, partition: Partition, damaged: Damaged) -> None:
         self._off_loop = off_loop
         self._partition = partition
+        self._damaged = damaged
         self._mark: Mark | None = None
+        self._sound_at = -1  # the batch that was checked last
 
     async def read(
         self, runs: Sequence[Acquired], max_bytes: int
     ) -> tuple[bytearray, Sequence[Acquired], Sequence[Acquired]]:
         """The batches of the first messages, these, and the others.
 
-        That is at least one batch, and then until there are as many bytes as asked for.
+        That is at least one batch, and then until there are as many bytes as asked for. Raises
+        CorruptMessage at a batch that is damaged.
         """
         out = bytearray()
         following = 0  # the first offset that was not read yet
@@ -62,12 +66,25 @@ class Reader:
             if header.base_offset > last:
                 break
             batch = data[at : at + header.size]
+            if not piece.is_checked:
+                self._check(batch, header)
             # All that is meant of a batch goes at once: it is not to come twice.
             end = min(_last_meant(runs, header.last_offset), header.last_offset)
             part, self._mark = cut(batch, header, offset, end, self._mark)
             out += part
             offset = following = end + 1
         return following
+
+    def _check(self, batch: memoryview, header: BatchHeader) -> None:
+        """What is cut out gets a checksum of its own: what is damaged must not get one."""
+        if header.base_offset == self._sound_at:
+            return
+        try:
+            validate(batch, header, compacted=header.base_offset < self._partition.log.gaps_below)
+        except CorruptMessage:
+            self._damaged(self._partition, header.base_offset)
+            raise
+        self._sound_at = header.base_offset
 
     async def _content(self, piece: FileSlice) -> bytes | bytearray:
         data = piece.read_resident()
