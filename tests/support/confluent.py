@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 Delivery = tuple[KafkaError | None, Message]
 Value = str | bytes | None
 ASK_AGAIN_TIMES = 5
+AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 
 def admin_of(bootstrap: str) -> AdminClient:
@@ -37,7 +38,7 @@ def create_topic(
         error = _refusal(admin.create_topics([wanted], operation_timeout=10)[topic])
         if error is None or error.code() in allowed:
             return topic
-        if error.code() != KafkaError._TRANSPORT:
+        if error.code() not in AWAY and not error.retriable():
             raise KafkaException(error)
         allowed = {KafkaError.TOPIC_ALREADY_EXISTS}  # it may have happened
     raise KafkaException(error)
