@@ -55,7 +55,7 @@ BATCH: Final = 200_000
 ONE_BY_ONE: Final = 20_000  # readings by executemany
 ROUNDS, ROUNDS_QUICK = 40, 10
 TASKS: Final = 2
-MINUTES, MINUTES_QUICK = 40, 10  # of 153,600 readings each
+MINUTES, MINUTES_QUICK = 20, 6  # of 153,600 readings each
 
 
 class Writer:
@@ -236,7 +236,7 @@ def measure_pipeline(root: Path, quick: bool) -> list[Figure]:
         LocalPostgres(root / "postgres", DURABLE) as server,
     ):
         publish(broker.bootstrap, "telemetry", "arrow", MINUTES_QUICK if quick else MINUTES)
-        done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url(), root)
+        done = collect(f"kafka://{broker.bootstrap}/telemetry", server.url(), root, BATCH)
     return [Figure("broker through Spark, readings/s", f"{rate(done):,.0f}", "80,000")]
 
 
