@@ -191,57 +191,62 @@ def selections() -> list[Selection]:
     ]
 
 
-@pytest.fixture(params=[parts.REMEMBERED_LEAST, 0], ids=["read anew", "remembered"])
-def either_way(request: pytest.FixtureRequest, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings are read as they are, or from memory where they are known."""
-    if both.kind != "etcd" and not request.param:
-        pytest.skip("only a store in etcd remembers readings")
-    monkeypatch.setattr(parts, "REMEMBERED_LEAST", request.param)
+@pytest.fixture
+def each_way(both: Both, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Readings as they are; and of a store in etcd, which alone remembers some, from memory."""
+
+    def ways() -> Iterator[None]:
+        yield
+        if both.kind == "etcd":
+            monkeypatch.setattr(parts, "REMEMBERED_LEAST", 0)
+            yield
+
+    return ways()
 
 
-@pytest.mark.usefixtures("either_way")
-def test_readings_are_the_same(both: Both) -> None:
-    rng = random.Random(1)
-    low = NOON + rng.randrange(HOUR)
-    spans = [SPAN, Span(low, low + rng.randrange(HOUR)), Span(-(2**62), 2**62)]
-    for number, which in enumerate([ANY, *selections()]):
-        span = spans[number % len(spans)]
-        same_pages(
-            both,
-            lambda view, page: view.readings(which, span, page),  # noqa: B023
-            READING_KEY,
-            rng.choice([97, 1000]),
-            descending=bool(number % 2),
-        )
+def test_readings_are_the_same(both: Both, each_way: Iterator[None]) -> None:
+    for _ in each_way:
+        rng = random.Random(1)
+        low = NOON + rng.randrange(HOUR)
+        spans = [SPAN, Span(low, low + rng.randrange(HOUR)), Span(-(2**62), 2**62)]
+        for number, which in enumerate([ANY, *selections()]):
+            span = spans[number % len(spans)]
+            same_pages(
+                both,
+                lambda view, page: view.readings(which, span, page),  # noqa: B023
+                READING_KEY,
+                rng.choice([97, 1000]),
+                descending=bool(number % 2),
+            )
 
 
-@pytest.mark.usefixtures("either_way")
-def test_steps_and_groups_of_them_are_the_same(both: Both) -> None:
-    rng = random.Random(1)
-    for which in selections():
-        if which.hostnames and both.kind.endswith("rolled up"):
-            continue  # a window is all of the host that its last reading names, and a GPU moved
-        step = rng.choice([1, 60, 90, 3600, 86_400])
-        same(both, lambda view: view.rollups(which, SPAN, step, ALL))  # noqa: B023
-        steps = GroupSteps(step, ("hostname", "metric"), 1000, top=rng.choice([None, 1]))
-        same(both, lambda view: view.groups(which, SPAN, steps))  # noqa: B023
-    for descending in (False, True):
-        found = same_pages(
-            both,
-            lambda view, page: view.rollups(ANY, SPAN, 60, page),
-            ROLLUP_KEY,
-            250,
-            descending=descending,
-        )
-        assert found.num_rows > 500
+def test_steps_and_groups_of_them_are_the_same(both: Both, each_way: Iterator[None]) -> None:
+    for _ in each_way:
+        rng = random.Random(1)
+        for which in selections():
+            if which.hostnames and both.kind.endswith("rolled up"):
+                continue  # a window is all of the host that its last reading names, and a GPU moved
+            step = rng.choice([1, 60, 90, 3600, 86_400])
+            same(both, lambda view: view.rollups(which, SPAN, step, ALL))  # noqa: B023
+            steps = GroupSteps(step, ("hostname", "metric"), 1000, top=rng.choice([None, 1]))
+            same(both, lambda view: view.groups(which, SPAN, steps))  # noqa: B023
+        for descending in (False, True):
+            found = same_pages(
+                both,
+                lambda view, page: view.rollups(ANY, SPAN, 60, page),
+                ROLLUP_KEY,
+                250,
+                descending=descending,
+            )
+            assert found.num_rows > 500
 
 
-@pytest.mark.usefixtures("either_way")
-def test_summaries_are_the_same(both: Both) -> None:
-    for which in selections():
-        for by in [(), ("namespace", "metric"), ("cluster", "hostname", "gpu")]:
-            found = same(both, lambda view: view.summary(which, SPAN, by))  # noqa: B023
-            assert pc.all(found.column("exact")).as_py() is not False
+def test_summaries_are_the_same(both: Both, each_way: Iterator[None]) -> None:
+    for _ in each_way:
+        for which in selections():
+            for by in [(), ("namespace", "metric"), ("cluster", "hostname", "gpu")]:
+                found = same(both, lambda view: view.summary(which, SPAN, by))  # noqa: B023
+                assert pc.all(found.column("exact")).as_py() is not False
 
 
 def test_what_is_known_last_is_the_same(both: Both) -> None:
