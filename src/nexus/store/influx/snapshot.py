@@ -7,7 +7,6 @@ a batch that is just being stored may already be among them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -18,13 +17,12 @@ from nexus.store.influx.contents import tables
 from nexus.store.influx.journal import State
 from nexus.store.influx.refused import quarantine
 from nexus.store.influx.talking import TooSlow
-from nexus.store.port import GroupSteps, Page, Selection, Span
-from nexus.store.questions import fleet, groups, newest, raw, rollups, summary
+from nexus.store.port import Page, Span
+from nexus.store.questions import fleet
+from nexus.store.questions.snapshot import Answer, AskedSnapshot
 
-Answer = TypeVar("Answer")
 
-
-class InfluxSnapshot:
+class InfluxSnapshot(AskedSnapshot[InfluxAsking]):
     """A state of the store; see `Snapshot` in the port."""
 
     def __init__(self, ways: Ways, state: State) -> None:
@@ -35,35 +33,8 @@ class InfluxSnapshot:
     def versions(self) -> Mapping[str, int]:
         return self._state.versions
 
-    def gpus(self, which: Selection, states: tuple[str, ...], page: Page) -> pa.Table:
-        return self._answer(lambda asking: fleet.gpus(asking, which, states, page))
-
-    def gpu(self, uuid: str) -> pa.Table:
-        return self._answer(lambda asking: fleet.gpu(asking, uuid))
-
     def gpus_named(self, prefix: str) -> list[str]:
         return self._answer(lambda asking: fleet.named(_uuids(asking), prefix))
-
-    def readings(self, which: Selection, span: Span, page: Page) -> pa.Table:
-        return self._answer(lambda asking: raw.readings(asking, which, span, page))
-
-    def rollups(self, which: Selection, span: Span, step_s: int, page: Page) -> pa.Table:
-        return self._answer(lambda asking: rollups.rollups(asking, which, span, step_s, page))
-
-    def groups(self, which: Selection, span: Span, steps: GroupSteps) -> pa.Table:
-        return self._answer(lambda asking: groups.groups(asking, which, span, steps))
-
-    def latest(self, which: Selection, page: Page, since_us: int | None = None) -> pa.Table:
-        return self._answer(lambda asking: newest.latest(asking, which, page, since_us))
-
-    def summary(self, which: Selection, span: Span, by: tuple[str, ...]) -> pa.Table:
-        return self._answer(lambda asking: summary.summary(asking, which, span, by))
-
-    def fleet(self, which: Selection, by: tuple[str, ...]) -> pa.Table:
-        return self._answer(lambda asking: fleet.fleet(asking, which, by))
-
-    def metrics(self, which: Selection) -> pa.Table:
-        return self._answer(lambda asking: newest.metrics(asking, which))
 
     def quarantine(self, span: Span, reasons: tuple[str, ...], page: Page) -> pa.Table:
         influx, database = self._ways.reader.influx, self._ways.database

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
-from nexus.store.port import GroupSteps, Page, Selection, Span
+from nexus.store.port import Page, Span
 from nexus.store.postgres.asking import PostgresAsking, Ways
 from nexus.store.postgres.contents import tables
 from nexus.store.postgres.pinned import Pin
 from nexus.store.postgres.pool import SnapshotGone
 from nexus.store.postgres.refused import quarantine
-from nexus.store.questions import fleet, groups, newest, raw, rollups, summary
+from nexus.store.questions import fleet
+from nexus.store.questions.snapshot import Answer, AskedSnapshot
 
 RENEWALS: Final = 2  # for one question
-Answer = TypeVar("Answer")
 
 
-class PostgresSnapshot:
+class PostgresSnapshot(AskedSnapshot[PostgresAsking]):
     """A pinned state of the database; see `Snapshot` in the port.
 
     The last few states are held. Should this one be gone, the snapshot goes to the newest, and
@@ -34,37 +34,10 @@ class PostgresSnapshot:
     def versions(self) -> Mapping[str, int]:
         return self._pin.versions
 
-    def gpus(self, which: Selection, states: tuple[str, ...], page: Page) -> pa.Table:
-        return self._answer(lambda asking: fleet.gpus(asking, which, states, page))
-
-    def gpu(self, uuid: str) -> pa.Table:
-        return self._answer(lambda asking: fleet.gpu(asking, uuid))
-
     def gpus_named(self, prefix: str) -> list[str]:
         return self._of_pin(
             lambda pin: fleet.named(self._ways.texts.uuids(pin), prefix) if pin.id else []
         )
-
-    def readings(self, which: Selection, span: Span, page: Page) -> pa.Table:
-        return self._answer(lambda asking: raw.readings(asking, which, span, page))
-
-    def rollups(self, which: Selection, span: Span, step_s: int, page: Page) -> pa.Table:
-        return self._answer(lambda asking: rollups.rollups(asking, which, span, step_s, page))
-
-    def groups(self, which: Selection, span: Span, steps: GroupSteps) -> pa.Table:
-        return self._answer(lambda asking: groups.groups(asking, which, span, steps))
-
-    def latest(self, which: Selection, page: Page, since_us: int | None = None) -> pa.Table:
-        return self._answer(lambda asking: newest.latest(asking, which, page, since_us))
-
-    def summary(self, which: Selection, span: Span, by: tuple[str, ...]) -> pa.Table:
-        return self._answer(lambda asking: summary.summary(asking, which, span, by))
-
-    def fleet(self, which: Selection, by: tuple[str, ...]) -> pa.Table:
-        return self._answer(lambda asking: fleet.fleet(asking, which, by))
-
-    def metrics(self, which: Selection) -> pa.Table:
-        return self._answer(lambda asking: newest.metrics(asking, which))
 
     def quarantine(self, span: Span, reasons: tuple[str, ...], page: Page) -> pa.Table:
         return self._of_pin(lambda pin: quarantine(self._ways.pins, pin, span, reasons, page))
