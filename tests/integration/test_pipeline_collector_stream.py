@@ -13,7 +13,6 @@ from nexus.pipeline.collector.progress import Phase, Progress
 from nexus.pipeline.collector.stream import StoreStream, StreamPlan
 from nexus.pipeline.narrow import READING
 from nexus.pipeline.sink.port import Batch, Stored
-from nexus.pipeline.source import register
 from support.broker import BrokerProcess
 from support.published import arrow_messages, publish
 from support.readings import fleet
@@ -63,7 +62,6 @@ class Story:
 
     def stream(self, *, available_now: bool = False, **options: str) -> StoreStream:
         spark = spark_session()
-        register(spark)
         source = {
             "queue": f"kafka://{self.broker.bootstrap}/{self.topic}",
             "form": "narrow",
@@ -135,6 +133,20 @@ def test_it_ends_after_the_running_batch_and_goes_on_from_there(story: Story) ->
     story.ended(again)
     assert story.stored == 900
     assert len(story.sink.apps) == 1, "the same checkpoint numbers the batches of the same app"
+
+
+def test_no_two_streams_share_what_spark_writes_into_when_they_start(story: Story) -> None:
+    """Spark's map of a source's environment has no lock: one for each stream."""
+    spark = spark_session()
+    assert spark._jvm is not None
+    known = spark._jsparkSession.sessionState().dataSourceManager()
+    hash_of = spark._jvm.java.lang.System.identityHashCode
+
+    def environment(stream: StoreStream) -> int:
+        return int(hash_of(known.lookupDataSource(stream.source).dataSourceCls().envVars()))
+
+    first, second = story.stream(), story.stream()
+    assert environment(first) == environment(first) != environment(second)
 
 
 def test_a_batch_that_fails_is_made_again(story: Story) -> None:

@@ -34,7 +34,6 @@ from nexus.pipeline.collector.stores import Store, open_store
 from nexus.pipeline.collector.stream import StoreStream, StreamPlan, last_committed
 from nexus.pipeline.collector.warm_up import start_warm_up
 from nexus.pipeline.errors import PipelineError
-from nexus.pipeline.source import register
 from nexus.queue.url import EtcdUrl, parse_queue_url
 from nexus.settings.collector import CollectorSection
 
@@ -152,7 +151,6 @@ class Collector:
                 self.spark_run.kill()
                 raise
         start_warm_up(spark)
-        register(spark)
         spark.streams.addListener(Reports(self._reported))
         for store in self.stores:
             more = store.wants(self.queue, alone=len(self.stores) == 1)

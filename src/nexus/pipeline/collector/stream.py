@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,6 +31,7 @@ from nexus.pipeline.collector.listener import Report, report_of
 from nexus.pipeline.collector.progress import Progress
 from nexus.pipeline.errors import PipelineError
 from nexus.pipeline.sink.port import Batch, Sink
+from nexus.pipeline.source import NAME, register
 from nexus.pipeline.validate import validate
 
 log = get_logger(__name__)
@@ -77,12 +79,14 @@ class StoreStream:
         self._app: Future[str] = Future()
         self._error: BaseException | None = None
         self._number = -1
+        self.source = f"{NAME}-{uuid4().hex}"
+        register(spark, self.source)
 
     def start(self) -> None:
         """Start or, after a failure, start again."""
         self._error = None
         self._app = Future()
-        rows = self._spark.readStream.format("nexus").options(**self.plan.source).load()
+        rows = self._spark.readStream.format(self.source).options(**self.plan.source).load()
         writer = validate(rows).writeStream.foreachBatch(self._store).queryName(self.plan.url)
         writer = writer.option("checkpointLocation", self.plan.checkpoint.absolute().as_uri())
         if self.plan.available_now:
