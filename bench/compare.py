@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +31,10 @@ from peers.results import About, Results, load, save
 from peers.schedule import PARTS, Run
 from peers.systems import SYSTEMS, client_of
 
-from nexus.bench.report import machine
+from nexus.bench.report import Figure, machine
 
 RESULTS: Final = Path(__file__).parent / "results"
+PATIENCE_S: Final = 60.0  # what a system left to be written may keep the machine busy for a while
 EVERYTHING: Final = (*PARTS, *PIPELINE_PARTS)
 
 
@@ -46,9 +47,8 @@ def main() -> None:
     if (told := refusal(share)) is not None and not options.force:
         raise SystemExit(told)
     systems = installed(_words(options.systems, SYSTEMS, "system"))
-    results = measured(options, systems, share)
-    path = RESULTS / f"{results.date}.json"
-    save(results, path)
+    path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d}.json"
+    results = measured(options, systems, share, path)
     write(results, path, docs=options.docs)
 
 
@@ -98,33 +98,38 @@ def scale_of(options: argparse.Namespace) -> matrix.Scale:
     return replace(scale, repeats=options.repeats or scale.repeats)
 
 
-def measured(options: argparse.Namespace, systems: list[str], share: float) -> Results:
+def measured(options: argparse.Namespace, systems: list[str], share: float, path: Path) -> Results:
+    """What was measured; `path` has it too, and after every round what there is by then."""
     parts = _words(options.only, EVERYTHING, "part")
-    scale = scale_of(options)
     place = Path(tempfile.mkdtemp(prefix="nexus-bench-", dir=options.data))
     setting = machine(place)
     print(setting, file=sys.stderr)
     began = time.monotonic()
-    run = Run(systems, scale, place)
+    run = Run(systems, scale_of(options), place, 0.0 if options.force else PATIENCE_S)
+
+    def results(figures: Mapping[str, Sequence[Figure]]) -> Results:
+        busy = max(share, run.busiest)
+        return Results(
+            date=path.stem,
+            command=shlex.join(["bench/compare.py", *sys.argv[1:]]),
+            machine=setting,
+            busy=busy,
+            forced=busy > MOST_BUSY,
+            systems={name: _about(name) for name in SYSTEMS if name in systems},
+            samples=run.samples,
+            failures=run.failures,
+            figures=figures,
+        )
+
     try:
         if any(part in PARTS for part in parts):
-            run.measure(parts)
-        figures = pipeline_figures(parts, place, quick=options.quick)
+            run.measure(parts, lambda: save(results({}), path))
+        found = results(pipeline_figures(parts, place, quick=options.quick))
     finally:
         shutil.rmtree(place, ignore_errors=True)
+    save(found, path)
     print(f"{(time.monotonic() - began) / 60:.0f} minutes", file=sys.stderr)
-    busy = max(share, run.busiest)
-    return Results(
-        date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        command=shlex.join(["bench/compare.py", *sys.argv[1:]]),
-        machine=setting,
-        busy=busy,
-        forced=busy > MOST_BUSY,
-        systems={name: _about(name) for name in SYSTEMS if name in systems},
-        samples=run.samples,
-        failures=run.failures,
-        figures=figures,
-    )
+    return found
 
 
 def _about(name: str) -> About:

@@ -19,6 +19,14 @@ def busy_share(seconds: float = 3.0) -> float:
     return 1 - idle / max(sum(spent), 1)
 
 
+def settled_share(within_s: float) -> float:
+    """The same as soon as it is small enough: what a system left to be written may still be."""
+    deadline = time.monotonic() + within_s
+    while (share := busy_share(1.0)) > MOST_BUSY and time.monotonic() < deadline:
+        pass
+    return share
+
+
 def refusal(share: float, most: float = MOST_BUSY) -> str | None:
     """Why not to measure now, and what to do."""
     if share <= most:
