@@ -100,6 +100,8 @@ class _Channel:
         self._loop.run_until_complete(
             self._turn(lambda: bool(self._connection.is_closed), self._loop.time() + 5)
         )
+        # The loop closes a socket some turns after it has said so.
+        self._loop.run_until_complete(asyncio.sleep(0.001))
         self._loop.close()
 
     def __enter__(self) -> _Channel:

@@ -62,6 +62,7 @@ def _redis_words(place: Path, port: int, durability: Durability) -> list[str]:
         "save": "",
         "appendonly": "yes",
         "appendfsync": _REDIS[durability],
+        "auto-aof-rewrite-percentage": "0",  # else the file shrinks at some moment of the run
         "daemonize": "no",
     }
     return [word for key, value in options.items() for word in (f"--{key}", value)]
@@ -107,7 +108,9 @@ REDIS: Final = CommandSystem(
     client="redis",
     program=Program("redis-server", "redis-server"),
     asks_version=("--version",),
-    durability={how: f"appendonly, appendfsync {word}" for how, word in _REDIS.items()},
+    durability={
+        how: f"appendonly, appendfsync {word}, no rewrites" for how, word in _REDIS.items()
+    },
     words=_redis_words,
 )
 MOSQUITTO: Final = CommandSystem(
