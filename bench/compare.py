@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -40,6 +41,7 @@ EVERYTHING: Final = (*PARTS, *PIPELINE_PARTS)
 
 def main() -> None:
     options = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that servers end too
     if options.report:
         write(load(options.report), options.report, docs=options.docs)
         return

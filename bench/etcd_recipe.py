@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from nexus.etcd import Delete, Get, Keys, Put, mod_revision
 from nexus.etcd.blocking import BlockingClient
 from nexus.etcd.results import KeyValue
 
+_numbers = count()
+
+
+def message_key(prefix: bytes) -> bytes:
+    """The place of a message that is put now; two of one moment differ by a number."""
+    return prefix + b"%019d-%09d" % (time.time_ns(), next(_numbers))
+
 
 def put_message(client: BlockingClient, prefix: bytes, value: bytes) -> None:
     """One message, one round trip."""
-    client.put(prefix + b"%019d" % time.time_ns(), value)
+    client.put(message_key(prefix), value)
 
 
 def take_message(

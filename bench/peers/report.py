@@ -51,6 +51,7 @@ MEMORY: Final = Measure("throughput", "memory_mb", "memory (PSS), MB", _whole)
 DISK: Final = Measure("throughput", "disk_bytes_per_message", "disk, bytes a message", _whole)
 START: Final = Measure("start", "seconds", "start to first ack, s", _fine)
 RECOVERY: Final = Measure("recovery", "seconds", "start after kill -9, s", _fine)
+SURVIVAL: Final = Measure("survival", "percent", "of it found again, %", _whole, True)
 LATENCIES: Final = tuple(
     Measure("latency", f"{name}_ms", f"latency {title}, ms", _fine)
     for name, title in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
@@ -183,7 +184,10 @@ def _recovery_rows(results: Results) -> list[list[str]]:
         return []
     megabytes = max(spread.median for spread in kept.values())
     title = f"{RECOVERY.title}, {megabytes:,.0f} MB kept"
-    return [[title, *_cells(results, RECOVERY, "recovery")]]
+    rows = [[title, *_cells(results, RECOVERY, "recovery")]]
+    if results.of(SURVIVAL.part, "recovery"):
+        rows.append([SURVIVAL.title, *_cells(results, SURVIVAL, "recovery")])
+    return rows
 
 
 def _ceilings(results: Results) -> str:
@@ -210,7 +214,7 @@ def _figures(results: Results, name: str) -> str:
 def _behind(results: Results) -> str:
     """Every number in which another system is better than ours, the worst first."""
     found: list[tuple[float, str]] = []
-    measures = (PRODUCE, CONSUME, *COSTS, *LATENCIES, START, RECOVERY)
+    measures = (PRODUCE, CONSUME, *COSTS, *LATENCIES, START, RECOVERY, SURVIVAL)
     for measure in measures:
         for label in results.labels(measure.part):
             spreads = results.spreads(measure.part, measure.key, label)

@@ -57,17 +57,17 @@ class Run:
             if "ceiling" in parts:
                 self._try(bench, "ceiling", partial(ceiling, bench))
             if name in filled:
-                kept = self._kept(name)
-                self._try(bench, "recovery", partial(recovery, bench, kept, place))
+                self._try(bench, "recovery", partial(recovery, bench, *self._filled(name)))
 
     def _fill(self, name: str) -> bool:
         bench = Bench(name, self._scale, 0)
         failed = len(self.failures)
-        self._try(bench, "filling", partial(fill_for_recovery, bench, self._kept(name)))
+        self._try(bench, "filling", partial(fill_for_recovery, bench, *self._filled(name)))
         return len(self.failures) == failed
 
-    def _kept(self, name: str) -> Path:
-        return self._place / f"{name}-kept"
+    def _filled(self, name: str) -> tuple[Path, Path]:
+        """Where the files of a killed server are kept, and where it ran."""
+        return self._place / f"{name}-kept", self._place / f"{name}-filled"
 
     def _try(self, bench: Bench, what: str, work: Callable[[], list[Sample]]) -> None:
         said = f"round {bench.repeat + 1}, {bench.system.title}, {what}"

@@ -28,40 +28,21 @@ from nexus.etcd import (
     claim,
     connect,
 )
+from support.certificates import make_authority, make_certificate
 from support.etcd import EtcdMember, eventually, run
 from support.needs import need_program
 
 ROOT = Login("root", "root-secret")
 QUEUE = Login("queue", "queue-secret")
-
-
-def openssl(*words: str, where: Path) -> None:
-    command = [need_program("openssl"), *words]
-    subprocess.run(command, cwd=where, check=True, capture_output=True, timeout=30)
-
-
-def make_authority(where: Path) -> None:
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca"
-    openssl(*words.split(), "-keyout", "ca.key", "-out", "ca.pem", where=where)
-
-
-def make_certificate(where: Path, name: str, use: str) -> None:
-    words = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
-    files = f"-subj /CN={name} -keyout {name}.key -out {name}.csr"
-    openssl(*words.split(), *files.split(), where=where)
-    (where / f"{name}.ext").write_text(
-        f"extendedKeyUsage={use}\nsubjectAltName=DNS:etcd.example,IP:127.0.0.1\n"
-    )
-    signing = f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
-    openssl(*signing.split(), *f"-extfile {name}.ext -out {name}.pem".split(), where=where)
+HOSTS = "DNS:etcd.example,IP:127.0.0.1"
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("certificates")
     make_authority(where)
-    make_certificate(where, "server", "serverAuth,clientAuth")
-    make_certificate(where, "client", "clientAuth")
+    make_certificate(where, "server", HOSTS, "serverAuth,clientAuth")
+    make_certificate(where, "client", HOSTS, "clientAuth")
     return where
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +21,7 @@ from nexus.store.influx.talking import Influx
 from nexus.store.influx.url import parse_influx_url
 from nexus.store.port import ANY, Page, Selection, Span
 from nexus.telemetry.reading import READING_SCHEMA
+from support.certificates import make_authority, make_certificate
 from support.derived import (
     HOUR,
     MINUTE,
@@ -36,7 +36,6 @@ from support.derived import (
 from support.etcd_stores import opened_at
 from support.influx import InfluxFilled, influx_server, new_database
 from support.lakes import without
-from support.needs import need_program
 
 ALL = Page(100_000)
 ALWAYS = Span(-(2**62), 2**62)
@@ -274,24 +273,18 @@ def test_an_answer_says_before_it_is_asked_for_that_there_is_no_store(influx: Lo
 def test_only_who_is_known_may_ask_and_only_a_known_server_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=me"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(
-        [need_program("openssl"), *words.split(), *names],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
+    make_authority(tmp_path)
+    make_certificate(tmp_path, "server", "IP:127.0.0.1")
     http = f"""
   auth-enabled = true
   https-enabled = true
-  https-certificate = "{tmp_path}/cert.pem"
-  https-private-key = "{tmp_path}/key.pem"
+  https-certificate = "{tmp_path}/server.pem"
+  https-private-key = "{tmp_path}/server.key"
 """
     monkeypatch.setenv("INFLUX_USERNAME", "nexus")
     monkeypatch.setenv("INFLUX_PASSWORD", 'it\'s "s3cret"')
     with influx_server(http, "https") as server:
-        trusting = server.url("safe", f"ssl=true&ca={tmp_path}/cert.pem")
+        trusting = server.url("safe", f"ssl=true&ca={tmp_path}/ca.pem")
         client = Influx(parse_influx_url(trusting))
         client.tell("CREATE USER nexus WITH PASSWORD 'it\\'s \"s3cret\"' WITH ALL PRIVILEGES")
         client.close()

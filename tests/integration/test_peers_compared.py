@@ -35,7 +35,11 @@ def test_every_part_is_measured(system: str, parts: tuple[str, ...], tmp_path: P
     run = Run([system], TINY, tmp_path)
     run.measure(parts, lambda: None)
     assert run.failures == []
-    assert {sample.part for sample in run.samples} == set(parts)
+    measured = {sample.part for sample in run.samples}
+    assert measured - {"survival"} == set(parts)
+    assert [s.values["percent"] for s in run.samples if s.part == "survival"] == (
+        [100] if "recovery" in parts else []
+    )
     values = next(s.values for s in run.samples if s.part == "throughput")
     assert min(values["produce_per_s"], values["consume_per_s"], values["memory_mb"]) > 0
     assert values["disk_bytes_per_message"] > BASE.size / 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ import pytest
 from nexus.bench.local_postgres import USER, LocalPostgres
 from nexus.cli.entry import run
 from nexus.store.port import ANY, Page
+from support.certificates import make_authority, make_certificate
 from support.derived import HOUR, any_readings
 from support.etcd_stores import opened_at
-from support.needs import need_program
 from support.postgres import PostgresFilled, postgres_server
 
 PASSWORD = "s3cret: with \\ and spaces"
@@ -42,27 +41,12 @@ class Guarded:
         return f"postgresql://{USER}@{host}:{self.server.port}/postgres?{'&'.join(said)}"
 
 
-def openssl(folder: Path, *words: str) -> None:
-    program = need_program("openssl")
-    subprocess.run([program, *words], cwd=folder, check=True, capture_output=True, timeout=60)
-
-
-def certificates(folder: Path) -> None:
-    """An authority, a server's key and certificate that it has signed, and a stranger."""
-    new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    for name in ("ca", "stranger"):
-        openssl(folder, *new, "-days", "2", "-subj", f"/CN={name}",
-                "-keyout", f"{name}.key", "-out", f"{name}.pem")  # fmt: skip
-    openssl(folder, *new, "-days", "2", "-subj", "/CN=localhost", "-CA", "ca.pem", "-CAkey",
-            "ca.key", "-addext", "subjectAltName=DNS:localhost", "-addext",
-            "basicConstraints=critical,CA:FALSE", "-keyout", "server.key",
-            "-out", "server.pem")  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("certificates")
-    certificates(folder)
+    make_authority(folder)
+    make_authority(folder, "stranger")
+    make_certificate(folder, "server", "DNS:localhost")
     with postgres_server() as server:
         owner = server.data.stat()
         for name in ("server.key", "server.pem"):
