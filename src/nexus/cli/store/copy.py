@@ -83,8 +83,8 @@ def _show(
     there = rows - added - sum(each.left_out for each in done)
     days_of, rate = len({each.part.day for each in done}), rows / max(seconds, 1e-9)
     print(
-        f"{added:,} rows added to {names[1]}, {there:,} were there; {days_of} days verified"
-        f" in {seconds:,.1f} s ({rate:,.0f} rows/s)"
+        f"{added:,} rows added to {names[1]}, {there:,} were there;"
+        f" {days_of} day{'s' * (days_of != 1)} verified in {seconds:,.1f} s ({rate:,.0f} rows/s)"
     )
     if added and not derives:
         print("rollups, latest and gpus follow when a collector next writes to the target")

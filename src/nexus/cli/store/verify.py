@@ -75,7 +75,7 @@ def _own(store: str, times: Times, json: bool) -> int:
     checked = sum(each.digest.rows for each in found)
     days_of = len({each.part.day for each in found})
     said = f"{len(wrong)} of them with problems" if wrong else "all is well"
-    print(f"{name}: {checked:,} rows of {days_of} days read, {said}")
+    print(f"{name}: {checked:,} rows of {days_of} day{'s' * (days_of != 1)} read, {said}")
     return 1 if wrong else 0
 
 
@@ -116,7 +116,8 @@ def _two(store: str, against: str, times: Times, json: bool) -> int:
             ],
         )
     said = f"{len(wrong)} differ" if wrong else "all the same"
-    print(f"{names[0]} and {names[1]}: {len(found)} days of tables compared, {said}")
+    days_of = f"{len(found)} day{'s' * (len(found) != 1)}"
+    print(f"{names[0]} and {names[1]}: {days_of} of tables compared, {said}")
     return 1 if wrong else 0
 
 
