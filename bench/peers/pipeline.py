@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +71,9 @@ def _connector(place: Path, quick: bool) -> list[Figure]:
             for bootstrap in brokers.values():
                 KafkaClient().prepare(Lanes(bootstrap, _TOPIC, _PARTITIONS))
                 pipeline.publish(bootstrap, _TOPIC, "json", minutes)
-            rates = connector_rates(brokers, _TOPIC, place)
+            # A process of its own: the connector's jars must be there when Java starts.
+            with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+                rates = apart.submit(connector_rates, brokers, _TOPIC, place).result()
         finally:
             if kafka is not None:
                 kafka.stop()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from peers.matrix import FULL_POINTS
 from peers.results import Results
 from peers.statistics import Spread
 from peers.systems import OURS
@@ -56,6 +57,7 @@ LATENCIES: Final = tuple(
     Measure("latency", f"{name}_ms", f"latency {title}, ms", _fine)
     for name, title in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
 )
+SIZES: Final = {point.label: point.size for point in FULL_POINTS}
 COSTS: Final = (PRODUCE_CPU, CONSUME_CPU, MEMORY, DISK)
 
 
@@ -217,13 +219,26 @@ def _behind(results: Results) -> str:
     measures = (PRODUCE, CONSUME, *COSTS, *LATENCIES, START, RECOVERY, SURVIVAL)
     for measure in measures:
         for label in results.labels(measure.part):
-            spreads = results.spreads(measure.part, measure.key, label)
+            spreads = _comparable(results, measure, label)
             if OURS in spreads:
                 found += _better(results, measure, label, spreads)
     if OURS not in results.systems or len(results.systems) < 2:
         return ""
     lines = [line for _, line in sorted(found, reverse=True)] or ["- Nowhere in this run."]
     return "### Where we are behind\n\n" + "\n".join(lines)
+
+
+def _comparable(results: Results, measure: Measure, label: str) -> dict[str, Spread]:
+    """Without who has not written the messages yet, or has lost them: that is no saving."""
+    spreads = results.spreads(measure.part, measure.key, label)
+    if measure is DISK:
+        size = SIZES[label]
+        return {name: spread for name, spread in spreads.items() if spread.median >= size}
+    if measure is RECOVERY:
+        found = results.spreads(SURVIVAL.part, SURVIVAL.key, label)
+        lost = {name for name, spread in found.items() if spread.median < 100}
+        return {name: spread for name, spread in spreads.items() if name not in lost}
+    return spreads
 
 
 def _better(

@@ -116,3 +116,21 @@ def test_results_in_the_docs_replace_those_before() -> None:
     once = replaced(page, "new")
     assert once == f"before\n{BEGIN}\n\nnew\n{END}\nafter\n"
     assert replaced(once, "new") == once
+
+
+def test_who_has_not_written_or_has_lost_the_messages_is_not_ahead(results: Results) -> None:
+    def recovery(system: str, seconds: float, found: float) -> list[Sample]:
+        said = {"recovery": {"seconds": seconds, "kept_mb": 1.0}, "survival": {"percent": found}}
+        return [
+            Sample(system, part, "recovery", 0, "64 KB", "fsync", values)
+            for part, values in said.items()
+        ]
+
+    lazy = sample("nats", 50.0, 1)
+    lazy = replace(lazy, values={**lazy.values, "disk_bytes_per_message": 3.0})
+    more = [lazy, lazy, *recovery("nexus", 2.0, 100), *recovery("redis", 1.0, 100)]
+    told = replace(results, samples=[*results.samples, *more, *recovery("nats", 0.1, 0)])
+    behind = markdown(told).partition("### Where we are behind")[2]
+    assert "start after kill -9, s, recovery: 2.00, Redis 1.00 (2.0 times)" in behind
+    assert "disk" not in behind
+    assert row(markdown(told), "Start and recovery", "of it found")[1:] == ["**100**", "100", "0"]
