@@ -48,8 +48,6 @@ class Run:
             self._share_done = number / len(rounds)
             if number % len(self._systems) == 0:
                 self.busiest = max(self.busiest, settled_share(self._patience_s))
-                if number:
-                    keep()
             bench = Bench(name, self._scale, repeat)
             place = self._place / f"{name}-{repeat}"
             if any(part in ON_SERVER for part in parts):
@@ -58,6 +56,8 @@ class Run:
                 self._try(bench, "ceiling", partial(ceiling, bench))
             if name in filled:
                 self._try(bench, "recovery", partial(recovery, bench, *self._filled(name)))
+            if (number + 1) % len(self._systems) == 0:
+                keep()
 
     def _fill(self, name: str) -> bool:
         bench = Bench(name, self._scale, 0)

@@ -33,7 +33,9 @@ def test_every_part_is_measured(system: str, parts: tuple[str, ...], tmp_path: P
     if system == "redis":
         need_program("redis-server")
     run = Run([system], TINY, tmp_path)
-    run.measure(parts, lambda: None)
+    kept: list[int] = []
+    run.measure(parts, lambda: kept.append(len(run.samples)))
+    assert kept[-1] == len(run.samples), "after the last round too"
     assert run.failures == []
     measured = {sample.part for sample in run.samples}
     assert measured - {"survival"} == set(parts)

@@ -143,7 +143,7 @@ def test_no_two_streams_share_what_spark_writes_into_when_they_start(story: Stor
     hash_of = spark._jvm.java.lang.System.identityHashCode
 
     def environment(stream: StoreStream) -> int:
-        return int(hash_of(known.lookupDataSource(stream.source).dataSourceCls().envVars()))
+        return int(hash_of(known.lookupDataSource(stream.source_name).dataSourceCls().envVars()))
 
     first, second = story.stream(), story.stream()
     assert environment(first) == environment(first) != environment(second)

@@ -52,10 +52,8 @@ def test_a_server_that_cannot_be_trusted_is_not_asked_and_one_that_can_is_emptie
         (known, "certificate verify failed"),
         (f"{known}&ca={certificates}/stranger.pem", "certificate verify failed"),
         (trusting.replace("localhost", "127.0.0.1"), "IP address mismatch"),
-        (
-            f"{address}&ca={certificates}/ca.pem",
-            "rediss://localhost",
-        ),  # it hangs up, without a word
+        # Who shows no certificate is hung up on, without a word.
+        (f"{address}&ca={certificates}/ca.pem", "rediss://localhost"),
         (f"{known}&ca={certificates}/none.pem", "No such file"),
     ]:
         assert run(["queue", "import", url, "--queue", queue]) != 0, url

@@ -79,14 +79,14 @@ class StoreStream:
         self._app: Future[str] = Future()
         self._error: BaseException | None = None
         self._number = -1
-        self.source = f"{NAME}-{uuid4().hex}"
-        register(spark, self.source)
+        self.source_name = f"{NAME}-{uuid4().hex}"
+        register(spark, self.source_name)
 
     def start(self) -> None:
         """Start or, after a failure, start again."""
         self._error = None
         self._app = Future()
-        rows = self._spark.readStream.format(self.source).options(**self.plan.source).load()
+        rows = self._spark.readStream.format(self.source_name).options(**self.plan.source).load()
         writer = validate(rows).writeStream.foreachBatch(self._store).queryName(self.plan.url)
         writer = writer.option("checkpointLocation", self.plan.checkpoint.absolute().as_uri())
         if self.plan.available_now:
